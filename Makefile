@@ -1,0 +1,45 @@
+# Two commands that do their own set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export HF_HUB_OFFLINE := 1
+
+.PHONY: help demo test test-long check format lock clean
+
+help:  ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mhgrn needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another: make demo PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $(READY)
+
+demo: $(READY)  ## build the starter graph, train on it, answer three new questions
+	$(BIN)/mhgrn demo
+
+test: check  ## everything that checks a change: style, types, tests
+	$(BIN)/pytest -n 2 -m "not long"
+
+test-long: check  ## the tests of `make test` and those that take minutes
+	$(BIN)/pytest -n 2
+
+check: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:  ## pin anew what pyproject.toml allows
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu//' > requirements.lock
+	rm -rf build/lock
+
+clean:  ## remove the environment and what was built
+	rm -rf $(VENV) build dist

@@ -1,0 +1,113 @@
+"""Answering a new question: the whole flow from text to answer and path, in one place."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import torch
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.prepared import ground, statement_builder
+from mhgrn.data.questions import Question
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Subgraph
+from mhgrn.explain.paths import Path, attended_entity, decode_walk, to_path
+from mhgrn.text.grounding import Grounder
+from mhgrn.training.run import Run
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The chosen choice, every choice's probability, and the facts the choice rests on."""
+
+    question: str
+    choice: str
+    probabilities: dict[str, float]
+    paths: list[Path]  # of the chosen choice, best first; empty if the model has no graph or nothing was grounded
+    concepts: dict[str, list[str]]  # what was found in the graph: under "question", and under each choice
+    notes: list[str] = field(default_factory=list)  # what the reader should know, e.g. that nothing was grounded
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it; a path carries its facts, its concepts and its text."""
+        paths = [{**asdict(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
+        return {**asdict(self), "paths": paths}
+
+    def __str__(self) -> str:
+        width = max(map(len, self.probabilities))
+        lines = [self.question]
+        for choice, probability in sorted(self.probabilities.items(), key=lambda item: -item[1]):
+            mark = "→" if choice == self.choice else " "
+            lines.append(f"  {mark} {choice:<{width}}  {probability:6.1%}")
+        for path in self.paths:
+            same = f"   (one of {path.ties} such paths)" if path.ties > 1 else ""
+            lines.append(f"    because {path}{same}")
+        return "\n".join(lines + [f"    note: {note}" for note in self.notes])
+
+
+class QuestionAnswerer:
+    """A trained run that answers questions."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._grounder = Grounder(run.graph)
+        self._extract = Extractor(run.graph, run.about["data"].get("max_nodes"))
+
+    def ask(self, question: str, choices: Sequence[str]) -> Answer:
+        """Answer one multiple-choice question."""
+        return self.answer(Question.asked(question, list(choices)))
+
+    def answer(self, question: Question) -> Answer:
+        run = self.run
+        statement = statement_builder("auto", [question])
+        subgraphs = [self._extract(m) for m in ground(question, self._grounder, statement)]
+        batch = GraphBatch.collate(subgraphs, len(run.graph.schema))
+        with torch.inference_mode():
+            s = run.encoder.sentences([question.stem] * len(question.choices), question.choices)
+            uses_graph = run.config.graph_encoder != "none"
+            features = run.features.rows(batch.concepts) if uses_graph else s.new_zeros(0)
+            score, encoding = run.model(s, features, batch)
+        best = int(score.argmax())
+        paths = []
+        entity = attended_entity(encoding, batch, best, first_head=run.config.preset == "as_published")
+        if entity is not None and encoding.traces:
+            paths.append(to_path(decode_walk(batch, encoding.traces, entity), batch, run.graph))
+        concepts = self._found(question, subgraphs)
+        return Answer(
+            question=question.stem,
+            choice=question.choices[best],
+            probabilities=dict(zip(question.choices, torch.softmax(score.double(), 0).tolist(), strict=True)),
+            paths=paths,
+            concepts=concepts,
+            notes=_notes(question, concepts, question.choices[best], paths, uses_graph),
+        )
+
+    def _found(self, question: Question, subgraphs: Sequence[Subgraph]) -> dict[str, list[str]]:
+        def names(subgraph: Subgraph, kind: int) -> list[str]:
+            return [self.run.graph.name(int(c)) for c in np.asarray(subgraph.concepts)[subgraph.types == kind]]
+
+        asked = sorted({name for subgraph in subgraphs for name in names(subgraph, QUESTION)})
+        return {"question": asked} | {c: names(g, ANSWER) for c, g in zip(question.choices, subgraphs, strict=True)}
+
+
+def _notes(question: Question, concepts: dict[str, list[str]], choice: str, paths: list[Path], uses_graph: bool) -> list[str]:
+    notes = []
+    if not concepts["question"]:
+        notes.append("nothing in the question is a concept of the graph; the answer rests on the text alone.")
+    empty = [c for c in question.choices if not concepts[c]]
+    if empty:
+        notes.append(f"not in the graph, judged by text alone: {', '.join(empty)}.")
+    if not uses_graph:
+        notes.append("this model reads no graph; there is no path to show.")
+    elif paths and not paths[0].facts:
+        notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
+    return notes
+
+
+def load(run: str | FilePath | None = None, kg: str | FilePath | None = None, features: str | None = None) -> QuestionAnswerer:
+    """Load a run folder; without one, the starter model, which is trained once and kept in the user's cache."""
+    if run is None:
+        from mhgrn.starter import starter_run
+
+        run = starter_run()
+    return QuestionAnswerer(Run.load(run, kg, features))

@@ -1,0 +1,57 @@
+"""The command line. Every command is a thin wrapper over a public function; heavy modules load when a command runs."""
+
+import errno
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from mhgrn.cli import kg, qa
+from mhgrn.errors import UserError
+
+app = typer.Typer(
+    name="mhgrn",
+    help="Answer multiple-choice questions with a text encoder and a knowledge graph, and show the facts relied on.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(kg.app, name="kg")
+qa.add_to(app)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if show_version:
+        print(f"mhgrn {version('mhgrn')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line: a wrong input is one message and exit code 2, Ctrl-C is exit code 130."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        app()
+    except UserError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        print("mhgrn: interrupted.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        advice = (
+            " Free some space and run the command again; what was there before is untouched." if error.errno == errno.ENOSPC else ""
+        )
+        _fail(f"{what}{error.strerror or error}.{advice}")
+
+
+def _fail(message: str) -> None:
+    print(f"mhgrn: {message}", file=sys.stderr)
+    sys.exit(2)

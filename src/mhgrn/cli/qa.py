@@ -1,0 +1,197 @@
+"""mhgrn prepare, train, eval, predict, ask, demo: from questions to answers."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.", show_default=False)]
+Kg = Annotated[
+    Path | None,
+    typer.Option("--kg", help="The run's graph, if it has moved, or another graph of the same schema.", show_default=False),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(help="Node features: names, random, or a .npy file. Unset: as trained.", show_default=False),
+]
+
+
+def prepare(
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON lines in CommonsenseQA's form, or a folder with train*, dev* and test*.jsonl.",
+            show_default=False,
+        ),
+    ],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of a built graph.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)],
+    statement: Annotated[
+        str, typer.Option(help="How stem and choice make a statement: fill-in-the-blank, append, or auto.")
+    ] = "auto",
+    max_nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cap on a subgraph's nodes (published: 200). Unset: no cap.", show_default=False),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Unset: as many as cores.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ground questions in a graph and extract their subgraphs."""
+    from mhgrn.data.prepared import PrepareOptions
+    from mhgrn.data.prepared import prepare as prepare_data
+    from mhgrn.kg import KnowledgeGraph
+
+    options = PrepareOptions(statement=statement, max_nodes=max_nodes, **({"workers": workers} if workers else {}))
+    about = prepare_data(questions, KnowledgeGraph.load(kg), output, options).about
+    if as_json:
+        print(json.dumps({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
+        return
+    splits = ", ".join(f"{count:,} {split}" for split, count in about["splits"].items())
+    print(f"{output}: {splits} questions, {about['statements']:,} statements ({about['settings']['statement']})")
+    for name, value in about["report"].items():
+        shown = ", ".join(f"{k} {v:,}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,}"
+        print(f"  {name}: {shown}")
+
+
+def train(
+    data: Annotated[Path, typer.Option("--data", help="Folder of a prepared data set.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)],
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings.", show_default=False)] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, e.g. mhgrn.hops=3; may be repeated.", show_default=False),
+    ] = None,
+    kg: Annotated[Path | None, typer.Option("--kg", help="The data's graph, if it has moved.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that is there already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model; the best epoch on dev is kept. Ctrl-C keeps the best so far."""
+    from mhgrn.config import Config
+    from mhgrn.data.prepared import PreparedData
+
+    loaded_config = Config.load(config, settings)
+    loaded = PreparedData.load(data)
+    graph = loaded.load_graph(kg)
+    from mhgrn.training.loop import train as train_model
+
+    run = train_model(loaded, loaded_config, output, graph, force)
+    metrics = run.about.get("metrics", {})
+    if as_json:
+        print(json.dumps({"run": str(output), **metrics}))
+    elif metrics:
+        print(f"{output}: dev accuracy {metrics['dev_accuracy']:.1%} (epoch {metrics['epoch']})")
+
+
+def evaluate(
+    run: RunFolder,
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "test",
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Prepared data, if not the run's own place for it.", show_default=False),
+    ] = None,
+    kg: Kg = None,
+    features: Features = None,
+    as_json: AsJson = False,
+) -> None:
+    """A run's accuracy on a split of prepared data."""
+    from mhgrn.data.prepared import PreparedData
+    from mhgrn.errors import UserError
+    from mhgrn.storage import read_marker
+    from mhgrn.training.run import FORMAT, MARKER
+
+    about = read_marker(run, MARKER, "run", FORMAT)
+    place = data or Path(about["data"]["folder"])
+    if data is None and not place.exists():
+        raise UserError(f"the data of {run} was at {place}, where nothing is now; name its place with --data.")
+    loaded = PreparedData.load(place)
+    loaded.split(split)
+    from mhgrn.training.loop import evaluate as evaluate_run
+    from mhgrn.training.run import Run
+
+    result = evaluate_run(Run.load(run, kg, features), loaded, split)
+    if as_json:
+        print(json.dumps(result))
+        return
+    beside = f"most edges {result['most_edges']:.1%}"
+    print(f"{split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions ({beside})")
+
+
+def predict(
+    run: RunFolder,
+    questions: Annotated[Path, typer.Argument(help="JSON lines in CommonsenseQA's form.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines to write.", show_default=False)],
+    kg: Kg = None,
+    features: Features = None,
+) -> None:
+    """Answer every question of a file; one JSON object a line, with probabilities and paths."""
+    from mhgrn.data.questions import read_questions
+    from mhgrn.errors import UserError
+    from mhgrn.progress import track
+    from mhgrn.storage import write_text
+
+    if output.is_dir():
+        raise UserError(f"{output} is a folder; name a file to write to.")
+    asked = list(read_questions(questions))
+    if not asked:
+        raise UserError(f"{questions} holds no question.")
+    from mhgrn.answering import load
+
+    qa = load(run, kg, features)
+    rows: list[dict[str, Any]] = []
+    for question in track(asked, "answering"):
+        answer = qa.answer(question)
+        label = question.label(question.choices.index(answer.choice))
+        rows.append({"id": question.id, "answerKey": label, **answer.to_dict()})
+    write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    known = [(q.label(q.answer), row["answerKey"]) for q, row in zip(asked, rows, strict=True) if q.answer is not None]
+    accuracy = f", {sum(a == b for a, b in known) / len(known):.1%} right" if known else ""
+    print(f"{output}: {len(rows):,} answers{accuracy}")
+
+
+def ask(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter`.", show_default=False)],
+    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    choice: Annotated[
+        list[str] | None, typer.Option("--choice", "-c", help="A choice; give two or more.", show_default=False)
+    ] = None,
+    kg: Kg = None,
+    features: Features = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question and show the facts the answer rests on."""
+    from mhgrn.data.questions import Question
+
+    asked = Question.asked(question, choice or [])
+    from mhgrn.answering import load
+
+    answer = load(None if str(run) == "starter" else run, kg, features).answer(asked)
+    print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
+
+
+def demo(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to work in. Unset: the user's cache.", show_default=False),
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+) -> None:
+    """Build the starter graph, train on the starter questions, compare with two baselines, answer three new questions."""
+    from mhgrn.starter.demo import run_demo
+
+    run_demo(output, json_file, seed)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands at the top level."""
+    for name, command in (
+        ("demo", demo),
+        ("ask", ask),
+        ("prepare", prepare),
+        ("train", train),
+        ("eval", evaluate),
+        ("predict", predict),
+    ):
+        app.command(name)(command)

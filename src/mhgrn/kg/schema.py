@@ -1,0 +1,77 @@
+"""Which relations a graph has: their order, what is merged into them, what is pruned. Plain data, read from YAML."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Any, Self
+
+import yaml
+
+from mhgrn.errors import UserError
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One relation of the graph. ``members`` are the source relations it gathers; ``*x`` swaps head and tail of x."""
+
+    name: str
+    members: tuple[str, ...]
+    gloss: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The relations of a graph in the order of their ids; id ``r + len(relations)`` is the reverse of ``r``.
+
+    >>> conceptnet = Schema.shipped("conceptnet")
+    >>> len(conceptnet.relations), conceptnet.relations[5].name
+    (17, 'IsA')
+    >>> conceptnet.lookup["hasa"]   # (id of PartOf, head and tail are swapped)
+    (8, True)
+    """
+
+    name: str
+    relations: tuple[Relation, ...]
+    pruned_relations: tuple[str, ...] = ()
+    pruned_concepts: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        relations = tuple(
+            Relation(str(r["name"]), tuple(map(str, r["members"])), str(r.get("gloss", r["name"]))) for r in data["relations"]
+        )
+        pruned = (tuple(map(str, data.get(key, ()))) for key in ("pruned_relations", "pruned_concepts"))
+        return cls(str(data["name"]), relations, *pruned)
+
+    @classmethod
+    def shipped(cls, name: str) -> Self:
+        text = resources.files("mhgrn.kg").joinpath("schemas", f"{name}.yaml").read_text(encoding="utf-8")
+        return cls.from_dict(yaml.safe_load(text))
+
+    @classmethod
+    def derived(cls, names: Iterable[str]) -> Self:
+        """A schema for a graph of unknown make: every relation as it is named, in alphabetical order, nothing pruned."""
+        return cls("derived", tuple(Relation(name, (name,), name.replace("_", " ")) for name in sorted(set(names))))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @cached_property
+    def lookup(self) -> dict[str, tuple[int, bool]]:
+        """Source relation, lower-cased → (relation id, whether head and tail are swapped)."""
+        table: dict[str, tuple[int, bool]] = {}
+        for number, relation in enumerate(self.relations):
+            for member in relation.members:
+                key = member.removeprefix("*").lower()
+                if key in table:
+                    raise UserError(f"schema {self.name}: {member} is a member of two relations.")
+                table[key] = (number, member.startswith("*"))
+        return table
+
+    @cached_property
+    def pruned_ids(self) -> frozenset[int]:
+        return frozenset(i for i, r in enumerate(self.relations) if r.name in self.pruned_relations)
+
+    def __len__(self) -> int:
+        return len(self.relations)

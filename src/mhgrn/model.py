@@ -1,0 +1,45 @@
+"""The whole model: the plausibility of a choice from its text and its subgraph (the paper's section 4.5)."""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.nn.layers import MLP
+
+
+class Scores(NamedTuple):
+    score: Tensor  # [G] one for each statement
+    encoding: GraphEncoding
+
+
+class KnowledgeAwareQA(nn.Module):
+    """ρ(q, a) = Linear([g ; s]), or an MLP with one hidden layer of ``score_hidden`` units."""
+
+    def __init__(
+        self,
+        graph_encoder: GraphEncoder,
+        sentence_dim: int,
+        score: Literal["linear", "mlp"] = "linear",
+        score_hidden: int = 200,
+        dropout: float = 0.2,
+        initial_scale: float | Literal["level"] = "level",
+    ) -> None:
+        super().__init__()
+        self.graph_encoder = graph_encoder
+        self.dropout = nn.Dropout(dropout)
+        width = graph_encoder.out_dim + sentence_dim
+        self.score: nn.Module = nn.Linear(width, 1) if score == "linear" else MLP(width, score_hidden, 1, dropout)
+        for module in self.score.modules():
+            if isinstance(module, nn.Linear):
+                std = width**-0.5 if initial_scale == "level" else initial_scale
+                nn.init.normal_(module.weight, std=std)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> Scores:
+        """s [G, S], features [N, feature_dim] → a score for each of the G statements."""
+        encoding = self.graph_encoder(s, features, batch)
+        score = self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0]
+        return Scores(score, encoding)

@@ -1,0 +1,66 @@
+"""Layers that graph encoders share."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mhgrn.nn.segments import segment_softmax
+
+
+def gelu(x: Tensor) -> Tensor:
+    """GELU in the tanh approximation that the published model uses."""
+    return functional.gelu(x, approximate="tanh")
+
+
+class MLP(nn.Sequential):
+    """Linear → dropout → layer norm → GELU, then a linear output."""
+
+    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float) -> None:
+        super().__init__(
+            nn.Linear(in_dim, hidden_dim),
+            nn.Dropout(dropout),
+            nn.LayerNorm(hidden_dim),
+            nn.GELU(approximate="tanh"),
+            nn.Linear(hidden_dim, out_dim),
+        )
+
+
+class TypedLinear(nn.Module):
+    """x_i = U_{φ(i)} h_i + b_{φ(i)} (equation 5)."""
+
+    def __init__(self, in_dim: int, out_dim: int, type_count: int = 3) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(type_count, out_dim, in_dim))
+        self.bias = nn.Parameter(torch.empty(type_count, out_dim))
+
+    def forward(self, h: Tensor, types: Tensor) -> Tensor:
+        # one product a type over its own nodes
+        out = h.new_zeros(len(h), self.weight.shape[1])
+        for number, (U, b) in enumerate(zip(self.weight, self.bias, strict=True)):
+            rows = (types == number).nonzero()[:, 0]
+            out = out.index_add(0, rows, functional.linear(h[rows], U, b))
+        return out
+
+
+class AttentivePooling(nn.Module):
+    """Multi-head attention of a query from s over some nodes of each graph; a graph without such nodes gives 0."""
+
+    def __init__(self, query_dim: int, dim: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(query_dim, dim)
+        self.key = nn.Linear(dim, dim)
+        self.value = nn.Linear(dim, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, s: Tensor, h: Tensor, graph: Tensor) -> tuple[Tensor, Tensor]:
+        """s [G, S], h [n, d] of the pooled nodes, graph [n] → pooled [G, d] and attention [n, heads]."""
+        width = h.shape[1] // self.heads
+        query = self.query(s).view(-1, self.heads, width)[graph]  # [n, heads, width]
+        logit = (query * self.key(h).view(-1, self.heads, width)).sum(-1) / math.sqrt(width)  # [n, heads]
+        attention = torch.stack([segment_softmax(column, graph, len(s))[0] for column in logit.unbind(1)], dim=1)
+        value = self.value(h).view(-1, self.heads, width) * self.dropout(attention)[..., None]
+        pooled = value.new_zeros(len(s), h.shape[1]).index_add(0, graph, value.flatten(1))
+        return self.dropout(pooled), attention

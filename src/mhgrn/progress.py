@@ -1,0 +1,52 @@
+"""One way to show progress: a bar with an estimate on a terminal, nothing in a pipe, always on standard error."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@contextmanager
+def bar(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar; call what it yields with how much is done in all."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<34}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
+    """Yield ``items`` while a bar with the time left is shown."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with bar(label, total) as advance:
+        for done, item in enumerate(items, start=1):
+            yield item
+            advance(done)
+
+
+def say(message: str) -> None:
+    """A line for the person who waits; results go to standard output, this does not."""
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,68 @@
+"""The starter set: a small commonsense graph and questions, written for this project, and the model trained on them."""
+
+import os
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mhgrn.config import Config
+from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.kg import KnowledgeGraph, build
+from mhgrn.storage import file_fingerprint, fingerprint
+
+HERE = Path(__file__).parent
+FACTS = HERE / "facts.tsv"
+CONFIG = HERE / "starter.yaml"
+# Questions nobody trained on: in none of the starter's files.
+NEW_QUESTIONS = (
+    ("Where would a child sit at a desk?", ("schoolroom", "patio", "furniture store", "library", "bus")),
+    ("What would you use to cut a slice of bread?", ("knife", "plate", "butter", "oven", "baker")),
+    ("After hours of heavy rain, what do you find on the street?", ("puddle", "umbrella", "cloud", "car", "desert")),
+)
+
+
+def cache_folder() -> Path:
+    """Where the starter model is kept: $MHGRN_CACHE, or the user's cache folder."""
+    base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
+    contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
+    return Path(base) / f"starter-{version('mhgrn')}-{fingerprint(contents)[:8]}"
+
+
+@dataclass(frozen=True)
+class Starter:
+    """The starter set built in a folder: its graph and its prepared questions."""
+
+    folder: Path
+    graph: KnowledgeGraph
+    data: PreparedData
+
+    @classmethod
+    def build(cls, folder: Path, shuffle_relations: int | None = None) -> "Starter":
+        """Build graph and data. With a seed, the relation labels are dealt out at random: the control."""
+        graph, _ = build([FACTS], schema="conceptnet")
+        if shuffle_relations is not None:
+            graph = graph.with_shuffled_relations(shuffle_relations)
+        graph.save(folder / "graph")
+        data = prepare(HERE, graph, folder / "prepared", PrepareOptions(statement="fill-in-the-blank"))
+        return cls(folder, graph, data)
+
+    def config(self, **changes: Any) -> Config:
+        import yaml
+
+        return Config.of(yaml.safe_load(CONFIG.read_text(encoding="utf-8")) | changes)
+
+
+def starter_run() -> Path:
+    """The starter model's run folder, trained first if it is not there."""
+    from mhgrn.progress import say
+    from mhgrn.training.loop import train
+
+    folder = cache_folder()
+    run = folder / "run"
+    if not (run / "done").is_file():
+        say(f"training the starter model once, into {folder} …")
+        starter = Starter.build(folder)
+        train(starter.data, starter.config(), run, starter.graph, force=True)
+        (run / "done").touch()
+    return run

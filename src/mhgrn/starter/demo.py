@@ -1,0 +1,62 @@
+"""What `mhgrn demo` does: the whole system on the starter set, from text files to explained answers."""
+
+from pathlib import Path
+from typing import Any
+
+from mhgrn.answering import QuestionAnswerer
+from mhgrn.progress import say
+from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder
+from mhgrn.storage import write_json
+from mhgrn.training.loop import evaluate, most_edges_accuracy, train
+
+
+def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str, Any]:
+    """Build, prepare, train, compare, answer. Prints the result and returns it as one object."""
+    folder = folder or cache_folder()
+    say(f"1/4  building the starter graph and preparing its questions in {folder}")
+    starter = Starter.build(folder)
+    graph, data = starter.graph, starter.data
+    say(
+        f"     {len(graph):,} concepts, {graph.fact_count:,} facts; "
+        + ", ".join(f"{n} {s}" for s, n in data.about["splits"].items())
+        + " questions"
+    )
+    say("2/4  training MHGRN on text and graph")
+    run = train(data, starter.config(seed=seed), folder / "run", graph, force=True)
+    (run.folder / "done").touch()
+    say("3/4  training the same without the graph, to compare")
+    text_run = train(data, starter.config(seed=seed, graph_encoder="none"), folder / "text-run", graph, force=True)
+    accuracy = {
+        "mhgrn": evaluate(run, data, "test")["accuracy"],
+        "text": evaluate(text_run, data, "test")["accuracy"],
+        "most_edges": most_edges_accuracy(data, "test"),
+    }
+    say("4/4  answering questions nobody trained on\n")
+    qa = QuestionAnswerer(run)
+    answers = [qa.ask(question, choices) for question, choices in NEW_QUESTIONS]
+    result = {
+        "accuracy": accuracy,
+        "test_questions": len(data.split("test")),
+        "seed": seed,
+        "answers": [a.to_dict() for a in answers],
+    }
+    if json_file is not None:
+        write_json(json_file, result)
+    print(_text(result, [str(answer) for answer in answers], folder))
+    return result
+
+
+def _text(result: dict[str, Any], answers: list[str], folder: Path) -> str:
+    accuracy = result["accuracy"]
+    return "\n".join(
+        [
+            f"accuracy on {result['test_questions']} held-out questions with five choices each",
+            f"  text and graph (MHGRN, K = 2)   {accuracy['mhgrn']:.1%}",
+            f"  text alone                      {accuracy['text']:.1%}",
+            f"  most edges to the question      {accuracy['most_edges']:.1%}",
+            "",
+            "\n\n".join(answers),
+            "",
+            f'Ask it yourself: mhgrn ask {folder / "run"} "Where do you keep milk?" -c fridge -c oven -c drawer',
+        ]
+    )

@@ -1,0 +1,68 @@
+"""Words and their lemmas, and which concepts may be found in a text by them."""
+
+import re
+from functools import cache
+from importlib.metadata import version
+
+LEMMATISER = f"simplemma {version('simplemma')}"
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+PRONOUNS = frozenset("i you he she it we they me him her us them my your his its our their mine yours hers ours theirs".split())
+# A concept that begins or ends with one of these is never looked for.
+_EDGE = frozenset("my you it its your i he she his her they them their our we".split())
+# Lemmas that say nothing about what a text is about.
+BLACKLIST = PRONOUNS | frozenset(
+    "actually likely possibly want make my someone sometimes_people sometimes would want_to one something everybody somebody"
+    " could could_be".split()
+)
+STOP_WORDS = frozenset(
+    """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
+    itself they them their theirs themselves what which who whom this that these those am is are was were be been being have
+    has had having do does did doing a an the and but if or because as until while of at by for with about against between
+    into through during before after above below to from up down in out on off over under again further then once here there
+    when where why how all any both each few more most other some such no nor not only own same so than too very s t can will
+    just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn
+    wasn weren won wouldn""".split()
+)
+LONGEST = 4  # words in a concept that is looked for
+
+
+def tokenise(text: str) -> list[str]:
+    """Lower-cased words and single marks; an underscore is a space.
+
+    >>> tokenise("The cat's x-ray")
+    ['the', 'cat', "'", 's', 'x', '-', 'ray']
+    """
+    return _WORD.findall(text.lower().replace("_", " "))
+
+
+@cache
+def lemma(word: str) -> str:
+    """The dictionary form of a lower-cased word.
+
+    >>> lemma("desks"), lemma("children")
+    ('desk', 'child')
+    """
+    import simplemma
+
+    return str(simplemma.lemmatize(word, lang="en")).lower()
+
+
+def lemmatise(text: str) -> tuple[str, ...]:
+    return tuple(lemma(word) for word in tokenise(text))
+
+
+def concept_pattern(name: str) -> tuple[str, ...] | None:
+    """The lemmas by which a concept is found in a text; None for one that is never looked for.
+
+    >>> concept_pattern("furniture_store"), concept_pattern("it"), concept_pattern("one_of_these_very_long_names")
+    (('furniture', 'store'), None, None)
+    """
+    words = tokenise(name)
+    if not 1 <= len(words) <= LONGEST or words[0] in _EDGE or words[-1] in _EDGE:
+        return None
+    lemmas = tuple(lemma(word) for word in words)
+    if all(word in STOP_WORDS or root in STOP_WORDS or root in BLACKLIST for word, root in zip(words, lemmas, strict=True)):
+        return None
+    return lemmas

@@ -1,0 +1,70 @@
+"""A question and one of its choices as one sentence, in which concepts are looked for. The text encoder never sees it."""
+
+import re
+
+WH_WORDS = ("which", "what", "where", "when", "how", "who", "why")
+BLANK = "___"
+
+
+def append(stem: str, choice: str) -> str:
+    """OpenBookQA's statements: the choice goes on where the stem stops."""
+    return f"{stem} {choice}"
+
+
+def fill_in_the_blank(stem: str, choice: str) -> str:
+    """CommonsenseQA's statements: the choice takes the place of the question word.
+
+    >>> fill_in_the_blank("Where would a child sit at a desk?", "Schoolroom")
+    'Schoolroom would a child sit at a desk.'
+    >>> fill_in_the_blank("The fox walked from the city into the forest, what was it looking for?", "Pretty flowers.")
+    'The fox walked from the city into the forest, pretty flowers was it looking for.'
+    """
+    text = with_blank(stem)
+    choice = choice[:1].upper() + choice[1:] if text.startswith(BLANK) or f". {BLANK}" in text else choice.lower()
+    if not text.endswith(BLANK):
+        choice = choice.rstrip(".")
+    return re.sub("__+", lambda _: choice, text)
+
+
+def with_blank(question: str) -> str:
+    """The question with a blank where its answer goes.
+
+    >>> with_blank("What's the opposite of hot?")
+    '___ is the opposite of hot.'
+    """
+    question = question.replace("What's", "What is").replace("whats", "what").replace("U.S.", "US")
+    if (found := _question_word(question)) is not None:
+        start, end = found
+        text = question[:-1] + "." if question.endswith("?") else question
+        after = re.sub(r"^( of the following| of these)", "", text[end:])
+        text = text[:start] + BLANK + after
+    elif " them called?" in question:
+        text = question.replace(" them called?", f" {BLANK}.")
+    elif " meaning he was not?" in question:
+        text = question.replace(" meaning he was not?", f" he was not {BLANK}.")
+    elif " one of these?" in question:
+        text = question.replace(" one of these?", f" {BLANK}.")
+    elif not question.endswith((".", "?")):
+        text = f"{question} {BLANK}"
+    else:
+        text = re.sub(r" this[ ?]", f" {BLANK} ", question)
+    if "_" not in text:
+        text = f"{question.rstrip('.? ')} {BLANK}"
+    return text
+
+
+def _question_word(question: str) -> tuple[int, int] | None:
+    """Where the question word stands: directly before the question mark, or else the earliest with no full stop after it."""
+    lowered = question.lower()
+    earliest: tuple[int, int] | None = None
+    for word in WH_WORDS:
+        if word == "who" and "people who" in lowered:
+            continue
+        if final := re.search(rf"{word}\?[^.]*[. ]*$", lowered):
+            return final.start(), final.start() + len(word)
+        if (inner := re.search(rf"{word}[ ,][^.]*$", lowered)) and (earliest is None or inner.start() < earliest[0]):
+            earliest = inner.start(), inner.start() + len(word)
+    return earliest
+
+
+BUILDERS = {"fill-in-the-blank": fill_in_the_blank, "append": append}

@@ -1,0 +1,142 @@
+"""A run folder: what was trained, with which settings, on what. Portable: it names its graph, and another may be given."""
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor
+
+from mhgrn.config import Config
+from mhgrn.encoders.base import GraphEncoder, NoGraph
+from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.text import TextEncoder
+from mhgrn.errors import UserError
+from mhgrn.features import NodeFeatures, open_features
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.model import KnowledgeAwareQA
+from mhgrn.storage import load_tensors, read_marker, save_tensors, write_json, write_text
+
+MARKER = "run.json"
+FORMAT = 1
+WEIGHTS = "model.safetensors"
+TEXT_PREFIX = "text."
+
+
+def build_model(config: Config, sentence_dim: int, feature_dim: int, relation_count: int) -> KnowledgeAwareQA:
+    """A fresh model as the settings describe it."""
+    graph_encoder: GraphEncoder
+    if config.graph_encoder == "none":
+        graph_encoder = NoGraph()
+    else:
+        graph_encoder = MHGRN(sentence_dim, feature_dim, relation_count, **config.mhgrn.model_dump())
+    scale: float | Literal["level"] = config.mhgrn.initial_scale
+    return KnowledgeAwareQA(
+        graph_encoder, sentence_dim, config.score, config.score_hidden, config.score_dropout, initial_scale=scale
+    )
+
+
+@dataclass
+class Run:
+    """A trained model with everything it needs to answer a new question."""
+
+    folder: Path
+    about: dict[str, Any]
+    config: Config
+    graph: KnowledgeGraph
+    encoder: TextEncoder
+    features: NodeFeatures
+    model: KnowledgeAwareQA
+
+    @classmethod
+    def load(cls, folder: str | Path, kg: str | Path | None = None, features: str | None = None) -> Self:
+        """Load a run. ``kg`` names its graph's new place, or another graph of the same schema; ``features`` likewise."""
+        folder = Path(folder)
+        about = read_marker(folder, MARKER, "run", FORMAT)
+        config = Config.of(about["config"])
+        graph = _find_graph(folder, about, kg)
+        encoder = TextEncoder(config.text)
+        if encoder.identity()["weights"] != about["text_weights"]:
+            raise UserError(
+                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now."
+            )
+        tensors = load_tensors(folder / WEIGHTS)
+        tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
+        # node features come from the encoder as it was before training
+        node_features = open_features(features or config.features, graph, TextEncoder(config.text) if tuned else encoder)
+        if node_features.dim != about["feature_dim"]:
+            raise UserError(
+                f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."
+            )
+        model = build_model(config, encoder.sentence_dim, node_features.dim, 2 * len(graph.schema))
+        rest = {k: t for k, t in tensors.items() if not k.startswith(TEXT_PREFIX)}
+        try:
+            model.load_state_dict(rest)
+            if tuned:
+                encoder.model.load_state_dict(tuned)
+        except RuntimeError as error:
+            raise UserError(f"{folder / WEIGHTS} does not fit its settings ({str(error).splitlines()[0]}).") from None
+        model.eval()
+        return cls(folder, about, config, graph, encoder, node_features, model)
+
+    def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
+        """Write settings and weights; encoder weights only if training changed them."""
+        tensors: dict[str, Tensor] = dict(self.model.state_dict())
+        if text_changed:
+            tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
+        save_tensors(self.folder / WEIGHTS, tensors)
+        write_json(self.folder / MARKER, self.about | {"metrics": metrics})
+
+    def start(self) -> None:
+        """Write what is known before training."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_text(self.folder / "config.yaml", self.config.to_yaml())
+        (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
+
+
+def describe(
+    config: Config, graph: KnowledgeGraph, encoder: TextEncoder, features: NodeFeatures, data: dict[str, Any]
+) -> dict[str, Any]:
+    """What a run folder says of itself."""
+    return {
+        "format": FORMAT,
+        "config": config.model_dump(),
+        "graph": str(graph.folder.absolute()) if graph.folder is not None else None,
+        "graph_fingerprint": graph.fingerprint,
+        "schema": graph.schema.to_dict(),
+        "text_weights": encoder.identity()["weights"],
+        "feature_dim": features.dim,
+        "data": data,
+        "versions": {name: version(name) for name in ("mhgrn", "torch", "transformers", "numpy")}
+        | {"python": platform.python_version()},
+    }
+
+
+def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> KnowledgeGraph:
+    if kg is None:
+        place = Path(about["graph"])
+        if not place.exists():
+            raise UserError(f"the graph of {folder} was at {place}, where nothing is now; name its place with --kg.")
+        graph = KnowledgeGraph.load(place)
+        if graph.fingerprint != about["graph_fingerprint"]:
+            raise UserError(
+                f"the graph at {place} has changed since {folder} was trained on it; name it with --kg to use it all the same,"
+                " or train again."
+            )
+        return graph
+    graph = KnowledgeGraph.load(kg)
+    theirs = [r["name"] for r in about["schema"]["relations"]]
+    ours = [r.name for r in graph.schema.relations]
+    if ours != theirs:
+        raise UserError(
+            f"{kg} has other relations than the graph {folder} was trained on"
+            f" ({len(ours)}: {', '.join(ours[:3])}…, not {len(theirs)}: {', '.join(theirs[:3])}…)."
+        )
+    return graph
+
+
+def parameter_count(module: torch.nn.Module) -> int:
+    """Trainable parameters."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)

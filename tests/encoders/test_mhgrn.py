@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from mhgrn.config import MHGRNConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
+from mhgrn.model import KnowledgeAwareQA
+from mhgrn.training.run import parameter_count
+
+S, FEATURES, RELATIONS = 6, 5, 2
+
+
+def encoder(form: str = "sparse", **settings: object) -> MHGRN:
+    torch.manual_seed(0)
+    made = MHGRN(S, FEATURES, 2 * RELATIONS, **{"hidden_dim": 4, "form": form, **settings})  # type: ignore[arg-type]
+    return made.double().eval()
+
+
+def batch_and_inputs(seed: int, graphs: int, answers: bool = True) -> tuple[GraphBatch, torch.Tensor, torch.Tensor]:
+    batch = oracles.random_batch(np.random.default_rng(seed), graphs, RELATIONS, max_nodes=5, answers=answers)
+    generator = torch.Generator().manual_seed(seed)
+    s = torch.randn(graphs, S, generator=generator, dtype=torch.float64)
+    return batch, s, torch.randn(len(batch.concepts), FEATURES, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("hops", "count"), [(1, 540_071), (2, 543_571), (3, 547_071), (4, 550_571)])
+def test_published_parameter_counts(hops: int, count: int) -> None:
+    model = KnowledgeAwareQA(MHGRN(1024, 1024, 34, hops=hops), 1024)
+    assert parameter_count(model) == count
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    hops=st.integers(1, 4),
+    layers=st.integers(1, 2),
+    full=st.booleans(),
+    graphs=st.integers(1, 3),
+    answers=st.booleans(),
+)
+def test_whole_encoder_sparse_equals_dense(seed: int, hops: int, layers: int, full: bool, graphs: int, answers: bool) -> None:
+    batch, s, features = batch_and_inputs(seed, graphs, answers)
+    results = []
+    for form in ("sparse", "dense"):
+        model = encoder(form, hops=hops, layers=layers, message_dim=6, out_dim=4, relation_weights="full" if full else "diagonal")
+        g = model(s, features, batch).g
+        (g * torch.linspace(-1, 1, g.numel(), dtype=g.dtype).view_as(g)).sum().backward()
+        results.append((g, [torch.zeros(()) if p.grad is None else p.grad for p in model.parameters()]))
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-10, atol=1e-12)
+    for sparse, dense in zip(results[0][1], results[1][1], strict=True):
+        torch.testing.assert_close(sparse, dense, rtol=1e-8, atol=1e-10)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), layers=st.integers(1, 2))
+def test_a_batch_gives_what_its_graphs_give_one_by_one(seed: int, layers: int) -> None:
+    batch, s, features = batch_and_inputs(seed, 3)
+    model = encoder(layers=layers)
+    together = model(s, features, batch).g
+    for graph in range(3):
+        nodes = (batch.graph == graph).nonzero()[:, 0]
+        mine = (batch.graph[batch.edge_index[0]] == graph).nonzero()[:, 0]
+        offset = int(nodes[0]) if len(nodes) else 0
+        alone = GraphBatch(
+            batch.concepts[nodes],
+            batch.types[nodes],
+            torch.zeros_like(nodes),
+            batch.edge_index[:, mine] - offset,
+            batch.edge_type[mine],
+            1,
+            batch.relation_count,
+        )
+        torch.testing.assert_close(model(s[graph : graph + 1], features[nodes], alone).g[0], together[graph])
+
+
+def test_no_answer_node_gives_zero_unless_as_published() -> None:
+    batch, s, features = batch_and_inputs(1, 2, answers=False)
+    assert len(batch.concepts)
+    assert torch.equal(encoder()(s, features, batch).g, torch.zeros(2, 4, dtype=torch.float64))
+    published = encoder(pool_first_node_if_no_answer=True)(s, features, batch)
+    assert published.pooled is not None
+    assert len(published.pooled) == len(batch.graph.unique())
+
+
+def test_g_attention_gets_a_zero_gradient() -> None:
+    batch, s, features = batch_and_inputs(2, 3)
+    model = encoder()
+    model(s, features, batch).g.sum().backward()
+    layer = model.layers[0]
+    assert isinstance(layer, MHGRNLayer)
+    for parameter in layer.g.parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad.any()
+
+
+def test_every_setting_of_the_configuration_is_an_argument() -> None:
+    MHGRN(S, FEATURES, 4, **MHGRNConfig().model_dump())
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), K=st.integers(1, 3))
+def test_theorem_of_appendix_f(seed: int, K: int) -> None:
+    """MHGRN = K-hop RN + (1/|A|) Σ_i (1 - K_i/K) W̃₃ h_i, the second term zero where every length reaches every answer."""
+    rng = np.random.default_rng(seed)
+    batch = oracles.random_batch(rng, 1, RELATIONS, max_nodes=4, edges=5)
+    answers = (batch.types == ANSWER).nonzero()[:, 0]
+    if not len(answers):
+        return
+    d1, d2, d3, m = 3, 2, 4, batch.relation_count
+    h, e = torch.from_numpy(rng.normal(size=(len(batch.concepts), d1))), torch.from_numpy(rng.normal(size=(m, d2)))
+    W1, W3, W2 = (torch.from_numpy(rng.normal(size=(d3, d))) for d in (d1, d1, d2))
+    layer = MHGRNLayer(d1, d1 + d2, d3, S, m, K, activation=lambda x: x).double().eval()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        layer.typed.weight[:, :d1] = torch.eye(d1)
+        layer.typed.bias[:, d1:] = 1
+        layer.W[:] = torch.cat([torch.ones(m, d1), e], dim=1)
+        layer.W_pad[:] = 1
+        layer.V.weight[:] = W3
+        layer.V_message.weight[:] = torch.cat([W1, W2], dim=1)
+        last = layer.f[-1]
+        assert isinstance(last, torch.nn.Linear)
+        last.bias[:] = -torch.inf
+        last.bias[QUESTION] = 0
+    out, trace = layer(h, torch.zeros(1, S, dtype=torch.float64), batch)
+    reached = torch.isfinite(trace.log_d[:, answers]).sum(0)  # K_i
+    rest = ((1 - reached / K)[:, None] * (h[answers] @ W3.T)).mean(0)
+    rn = oracles.k_hop_rn(h, e, [W1, W2, W3], K, batch)
+    torch.testing.assert_close(out[answers].mean(0), rn + rest)
+    if (reached == K).all():
+        torch.testing.assert_close(out[answers].mean(0), rn)

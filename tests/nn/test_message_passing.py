@@ -1,0 +1,162 @@
+"""Sparse = dense = enumeration of walks, in values and gradients."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import oracles
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import Subgraph
+from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+
+RELATIONS = 2  # and their reverses
+
+
+def inputs(
+    batch: GraphBatch, seed: int, K: int, full: bool, dtype: torch.dtype, spread: float = 3.0
+) -> tuple[Tensor, WalkWeights, Tensor, Tensor]:
+    """Random messages and attention with logits within ±spread."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def uniform(*shape: int, scale: float = 1.0) -> Tensor:
+        return ((2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1) * scale).to(dtype).requires_grad_()
+
+    N, G, m, d = len(batch.concepts), batch.graph_count, batch.relation_count, 3
+    weights = WalkWeights(uniform(N, scale=spread), uniform(G, m, scale=spread), uniform(m, m, scale=spread))
+    square = (d, d) if full else (d,)
+    return uniform(N, d), weights, uniform(K, m, *square), uniform(K - 1, *square)
+
+
+def gradients(z: Tensor, at: tuple[Tensor, WalkWeights, Tensor, Tensor]) -> list[Tensor]:
+    x, weights, W, W_pad = at
+    leaves = [x, *weights, W, W_pad]
+    if not z.requires_grad:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    signs = torch.linspace(-1, 1, z.numel(), dtype=z.dtype).view_as(z)
+    found = torch.autograd.grad((z * signs).sum(), leaves, allow_unused=True)
+    return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves, strict=True)]
+
+
+def assert_close(a: Tensor, b: Tensor, rtol: float) -> None:
+    """Equal up to ``rtol`` of the largest entry: small entries are differences of large ones."""
+    scale = float(b.detach().abs().max()) if b.numel() else 0.0
+    torch.testing.assert_close(a.detach(), b.detach(), rtol=rtol, atol=rtol * scale)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), K=st.integers(1, 4), graphs=st.integers(0, 4), full=st.booleans(), single=st.booleans())
+def test_sparse_dense_and_enumeration_agree(seed: int, K: int, graphs: int, full: bool, single: bool) -> None:
+    rng = np.random.default_rng(seed)
+    batch = oracles.random_batch(rng, graphs, RELATIONS, max_nodes=4, edges=4, answers=bool(rng.integers(2)))
+    dtype, rtol = (torch.float32, 1e-5) if single else (torch.float64, 1e-10)
+    at = inputs(batch, seed, K, full, dtype)
+    exact_at = tuple(
+        WalkWeights(*(w.detach().double().requires_grad_() for w in t))
+        if isinstance(t, WalkWeights)
+        else t.detach().double().requires_grad_()
+        for t in at
+    )
+    exact, d = oracles.messages(*exact_at, batch)
+    expected = gradients(exact, exact_at)
+    for form in ("sparse", "dense"):
+        z, log_d = multi_hop_messages(*at, batch, form)
+        assert_close(z.double(), exact, rtol)
+        assert_close(log_d.exp(), d.double(), rtol)
+        found = gradients(z, at)
+        assert_close(torch.cat([g.flatten().double() for g in found]), torch.cat([g.flatten() for g in expected]), rtol)
+
+
+@given(seed=st.integers(0, 10**6), K=st.integers(1, 3))
+def test_normalised_walk_weights_sum_to_one(seed: int, K: int) -> None:
+    batch = oracles.random_batch(np.random.default_rng(seed), 2, RELATIONS)
+    _, weights, _, _ = inputs(batch, seed, K, False, torch.float64)
+    N, m = len(batch.concepts), batch.relation_count
+    ones = torch.ones(N, 1, dtype=torch.float64)
+    z, log_d = multi_hop_messages(ones, weights, torch.ones(K, m, 1).double(), torch.ones(K - 1, 1).double(), batch)
+    reached = torch.isfinite(log_d)
+    torch.testing.assert_close(z[..., 0], reached.double())
+    by_enumeration = torch.zeros(K, N, dtype=torch.bool)
+    for k in range(K):
+        for nodes, _ in oracles.walks(batch, k + 1):
+            by_enumeration[k, nodes[-1]] = True
+    assert torch.equal(reached, by_enumeration)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_gradcheck(seed: int) -> None:
+    batch = oracles.random_batch(np.random.default_rng(seed), 2, RELATIONS, max_nodes=3)
+    x, weights, W, W_pad = inputs(batch, seed, 2, False, torch.float64)
+    if not len(x):
+        return
+
+    def z(*leaves: Tensor) -> Tensor:
+        return multi_hop_messages(leaves[0], WalkWeights(*leaves[1:4]), *leaves[4:], batch).z
+
+    assert torch.autograd.gradcheck(z, (x, *weights, W, W_pad))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_permuting_nodes_permutes_messages(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    batch = oracles.random_batch(rng, 1, RELATIONS)
+    at = inputs(batch, seed, 3, False, torch.float64)
+    order = torch.from_numpy(rng.permutation(len(batch.concepts)))
+    place = torch.argsort(order)  # old node → new node
+    moved = GraphBatch(
+        batch.concepts[order],
+        batch.types[order],
+        batch.graph,
+        place[batch.edge_index],
+        batch.edge_type,
+        1,
+        batch.relation_count,
+    )
+    x, weights, W, W_pad = at
+    z, _ = multi_hop_messages(x[order], weights._replace(start=weights.start[order]), W, W_pad, moved)
+    torch.testing.assert_close(z, multi_hop_messages(*at, batch).z[:, order])
+
+
+def chain(length: int) -> GraphBatch:
+    """0 → 1 → … → length, one relation."""
+    nodes = np.arange(length + 1)
+    return GraphBatch.collate(
+        [Subgraph(nodes, np.zeros(length + 1, np.uint8), nodes[:-1], np.zeros(length, np.int64), nodes[1:])], 1
+    )
+
+
+def test_deep_walks_under_sharp_attention_stay_exact() -> None:
+    """Sixteen hops with logits within ±30: products of weights leave the range of float32, the recursion does not."""
+    rng = np.random.default_rng(3)
+    batch = oracles.random_batch(rng, 3, 3, max_nodes=6, edges=20)
+    x, weights, W, W_pad = inputs(batch, 0, 16, False, torch.float64, spread=30.0)
+    W, W_pad = torch.ones_like(W), torch.ones_like(W_pad)
+    exact = multi_hop_messages(x, weights, W, W_pad, batch)
+    single = multi_hop_messages(x.float(), weights, W.float(), W_pad.float(), batch)
+    naive = multi_hop_messages(x.float(), WalkWeights(*(w.float() for w in weights)), W.float(), W_pad.float(), batch, "dense")
+    assert torch.isfinite(exact.z).all()
+    assert float((single.z - exact.z).detach().norm() / exact.z.detach().norm()) < 1e-4
+    assert not torch.equal(torch.isfinite(naive.log_d), torch.isfinite(exact.log_d))
+
+
+def test_start_weight_zero_gives_no_message_and_no_nan() -> None:
+    batch = chain(3)
+    x, weights, W, W_pad = inputs(batch, 0, 2, False, torch.float64)
+    shut = weights._replace(start=torch.full_like(weights.start, -torch.inf).requires_grad_())
+    z, log_d = multi_hop_messages(x, shut, W, W_pad, batch)
+    assert torch.equal(z, torch.zeros_like(z))
+    assert torch.isneginf(log_d).all()
+    for gradient in gradients(z, (x, shut, W, W_pad)):
+        assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_a_fact_carries_messages_both_ways(form: str) -> None:
+    batch = chain(1)
+    x = torch.tensor([[1.0], [2.0]])
+    weights = WalkWeights(torch.zeros(2), torch.zeros(1, 2), torch.zeros(2, 2))
+    W = torch.tensor([[[10.0], [100.0]]])  # the relation, its reverse
+    z, _ = multi_hop_messages(x, weights, W, torch.ones(0, 1), batch, form)  # type: ignore[arg-type]
+    assert z[0].tolist() == [[200.0], [10.0]]

@@ -65,6 +65,10 @@ class Config(_Section):
     preset: Literal["default", "paper", "as_published"] = "default"
     seed: int = Field(0, ge=0)
     graph_encoder: Literal["mhgrn", "none"] = "mhgrn"
+    graph_query: Literal["statement", "question"] = Field(
+        "statement",
+        description="what steers attention in the graph: s, as in the paper, or the stem's part of it (text.encoding=separate)",
+    )
     features: str = Field("names", description="node features: names, random, or a .npy file")
     score: Literal["linear", "mlp"] = "linear"
     score_hidden: int = Field(200, ge=1)

@@ -16,12 +16,16 @@ class Scores(NamedTuple):
 
 
 class KnowledgeAwareQA(nn.Module):
-    """ρ(q, a) = Linear([g ; s]), or an MLP with one hidden layer of ``score_hidden`` units."""
+    """ρ(q, a) = Linear([g ; s]), or an MLP with one hidden layer of ``score_hidden`` units.
+
+    The graph encoder sees the first ``query_dim`` components of s: all of it, or the stem's vector alone.
+    """
 
     def __init__(
         self,
         graph_encoder: GraphEncoder,
         sentence_dim: int,
+        query_dim: int | None = None,
         score: Literal["linear", "mlp"] = "linear",
         score_hidden: int = 200,
         dropout: float = 0.2,
@@ -29,6 +33,7 @@ class KnowledgeAwareQA(nn.Module):
     ) -> None:
         super().__init__()
         self.graph_encoder = graph_encoder
+        self.query_dim = query_dim
         self.dropout = nn.Dropout(dropout)
         width = graph_encoder.out_dim + sentence_dim
         self.score: nn.Module = nn.Linear(width, 1) if score == "linear" else MLP(width, score_hidden, 1, dropout)
@@ -40,6 +45,6 @@ class KnowledgeAwareQA(nn.Module):
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> Scores:
         """s [G, S], features [N, feature_dim] → a score for each of the G statements."""
-        encoding = self.graph_encoder(s, features, batch)
+        encoding = self.graph_encoder(s[:, : self.query_dim], features, batch)
         score = self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0]
         return Scores(score, encoding)

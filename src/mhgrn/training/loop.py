@@ -163,7 +163,7 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     encoder = TextEncoder(config.text)
     trains_text = config.text.frozen_epochs is not None
     features = open_features(config.features, graph, TextEncoder(config.text) if trains_text else encoder)
-    model = build_model(config, encoder.sentence_dim, features.dim, 2 * len(graph.schema))
+    model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     about = describe(config, graph, encoder, features, {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint})
     run = Run(folder, about, config, graph, encoder, features, model)
     run.start()

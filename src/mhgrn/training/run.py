@@ -4,7 +4,7 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -25,16 +25,26 @@ WEIGHTS = "model.safetensors"
 TEXT_PREFIX = "text."
 
 
-def build_model(config: Config, sentence_dim: int, feature_dim: int, relation_count: int) -> KnowledgeAwareQA:
+def build_model(config: Config, encoder: TextEncoder, feature_dim: int, relation_count: int) -> KnowledgeAwareQA:
     """A fresh model as the settings describe it."""
+    query_dim = encoder.sentence_dim
+    if config.graph_query == "question":
+        if encoder.encoding != "separate":
+            raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
+        query_dim = encoder.width
     graph_encoder: GraphEncoder
     if config.graph_encoder == "none":
         graph_encoder = NoGraph()
     else:
-        graph_encoder = MHGRN(sentence_dim, feature_dim, relation_count, **config.mhgrn.model_dump())
-    scale: float | Literal["level"] = config.mhgrn.initial_scale
+        graph_encoder = MHGRN(query_dim, feature_dim, relation_count, **config.mhgrn.model_dump())
     return KnowledgeAwareQA(
-        graph_encoder, sentence_dim, config.score, config.score_hidden, config.score_dropout, initial_scale=scale
+        graph_encoder,
+        encoder.sentence_dim,
+        query_dim,
+        config.score,
+        config.score_hidden,
+        config.score_dropout,
+        config.mhgrn.initial_scale,
     )
 
 
@@ -70,7 +80,7 @@ class Run:
             raise UserError(
                 f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."
             )
-        model = build_model(config, encoder.sentence_dim, node_features.dim, 2 * len(graph.schema))
+        model = build_model(config, encoder, node_features.dim, 2 * len(graph.schema))
         rest = {k: t for k, t in tensors.items() if not k.startswith(TEXT_PREFIX)}
         try:
             model.load_state_dict(rest)

@@ -10,7 +10,6 @@ best micro-batch, memory at equal micro-batch; each measurement is a fresh proce
 import argparse
 import json
 import multiprocessing
-import resource
 import statistics
 import tempfile
 import time
@@ -73,19 +72,26 @@ def step(batch: GraphBatch, K: int, form: Form) -> None:
 
 
 def measure(subgraphs: list[Subgraph], K: int, form: Form, micro: int, repeats: int) -> dict[str, float]:
-    """Seconds of a step over all graphs in micro-batches of ``micro``, and the growth of resident memory it causes."""
+    """Seconds of a step over all graphs in micro-batches of ``micro``, and by how much the step's peak exceeds what it began with."""
     batches = [GraphBatch.collate(subgraphs[i : i + micro], SCHEMA) for i in range(0, len(subgraphs), micro)]
     for batch in batches:
         _ = batch.states  # depends on no parameter: prepared once a batch
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    times = []
+    times, peaks = [], []
     for _ in range(repeats):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew from here
+        before = resident("VmRSS")
         began = time.perf_counter()
         for batch in batches:
             step(batch, K, form)
         times.append(time.perf_counter() - began)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"seconds": statistics.median(times), "memory": max(peak, 1) * 1024.0}
+        peaks.append(resident("VmHWM") - before)
+    return {"seconds": statistics.median(times), "memory": max(peaks)}
+
+
+def resident(field: str) -> float:
+    """Now (VmRSS) or at its peak (VmHWM), in bytes, as Linux counts it."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024.0 * int(status.partition(f"{field}:")[2].split()[0])
 
 
 def in_fresh_process(*arguments: Any) -> dict[str, float]:

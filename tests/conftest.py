@@ -6,6 +6,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
@@ -16,7 +17,7 @@ from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.starter import FACTS, HERE
 
-torch.set_num_threads(1)  # tests run side by side
+torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("repeatable")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PARTIAL = ".partial-"
+OLD = ".old.partial-"
 
 
 def fingerprint(*parts: object) -> str:
@@ -51,11 +52,16 @@ def _is_alive(pid: int) -> bool:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what a killed process left half-written beside ``target``."""
-    for left in target.parent.glob(f".{target.name}{PARTIAL}*"):
-        pid = left.name.rpartition("-")[2]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+    """Remove what a killed process left half-written beside ``target``, and put back what it had moved out of the way."""
+    for left in target.parent.iterdir():
+        for prefix, was_target in ((f".{target.name}{PARTIAL}", False), (f".{target.name}{OLD}", True)):
+            pid = left.name.removeprefix(prefix)
+            if pid == left.name or not pid.isdigit() or (int(pid) != os.getpid() and _is_alive(int(pid))):
+                continue
+            if was_target and not target.exists():
+                left.rename(target)
+            else:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager
@@ -73,14 +79,22 @@ def new_folder(target: Path, marker: str) -> Iterator[Path]:
     try:
         yield partial
         if target.exists():
-            old = partial.with_name(partial.name.replace(PARTIAL, f".old{PARTIAL}"))
-            target.rename(old)
-            partial.rename(target)
-            shutil.rmtree(old)
+            _swap(partial, target)
         else:
             partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _swap(partial: Path, target: Path) -> None:
+    old = target.parent / f".{target.name}{OLD}{os.getpid()}"
+    target.rename(old)
+    try:
+        partial.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
 
 
 def check_replaceable(target: Path, marker: str) -> None:
@@ -132,7 +146,7 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
     return tensors
 
 
-def read_marker(folder: Path, marker: str, kind: str, version: int) -> dict[str, Any]:
+def read_marker(folder: Path, marker: str, kind: str, version: int, keys: tuple[str, ...] = ()) -> dict[str, Any]:
     """The JSON object in ``folder/marker``, after checking that it is a ``kind`` of a format this version reads."""
     path = folder / marker
     if PARTIAL in folder.name:
@@ -151,6 +165,8 @@ def read_marker(folder: Path, marker: str, kind: str, version: int) -> dict[str,
             f"{path} has format {has}, this version of mhgrn reads format {version}; build the {kind} again"
             " or install the version that made it."
         )
+    if missing := [key for key in keys if key not in found]:
+        raise UserError(f"{path} is damaged (no {missing[0]}); build the {kind} again.")
     return found
 
 

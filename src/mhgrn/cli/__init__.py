@@ -34,6 +34,7 @@ def _options(
 def main() -> None:
     """Run the command line: a wrong input is one message and exit code 2, Ctrl-C is exit code 130."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve whatever else runs
     try:
         app()
     except UserError as error:

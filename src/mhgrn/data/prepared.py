@@ -47,10 +47,13 @@ class PreparedData:
         folder = Path(folder)
         about = read_marker(folder, MARKER, "prepared data set", FORMAT)
         questions = []
-        with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
-                questions.append(Question(row["id"], row["stem"], tuple(row["choices"]), row["answer"], tuple(row["labels"])))
+        try:
+            with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
+                for line in lines:
+                    row = json.loads(line)
+                    questions.append(Question(row["id"], row["stem"], tuple(row["choices"]), row["answer"], tuple(row["labels"])))
+        except (FileNotFoundError, ValueError, KeyError) as error:
+            raise UserError(f"{folder / 'questions.jsonl'} is damaged ({error}); prepare the questions again.") from None
         splits, start = {}, 0
         for split, count in about["splits"].items():
             splits[split] = range(start, start + count)
@@ -98,7 +101,7 @@ class PreparedData:
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    statement: str = "auto"  # fill-in-the-blank, append, or auto: append where no stem ends in a question mark
+    statement: str = "auto"  # fill-in-the-blank, append, or auto: the former where most stems end in a question mark
     max_nodes: int | None = None  # cap on the nodes of a subgraph; the published setting is 200, cut by concept number
     workers: int = os.cpu_count() or 1
 

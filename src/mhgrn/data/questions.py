@@ -31,18 +31,26 @@ class Question:
         return self.labels[choice] if self.labels else chr(ord("A") + choice)
 
 
-def checked(stem: object, choices: list[Any]) -> tuple[str, tuple[str, ...]]:
+def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Stem and choices without outer spaces, or an error that says what is wrong with them."""
     if not isinstance(stem, str) or not stem.strip():
         raise UserError("the question is empty.")
+    _check_characters("the question", stem)
     if len(choices) < 2:
         raise UserError(f"a question needs at least two choices, this one has {len(choices)}.")
     for number, choice in enumerate(choices, start=1):
         if not isinstance(choice, str) or not choice.strip():
             raise UserError(f"choice {number} is empty.")
-    if len(set(choices)) < len(choices):
+        _check_characters(f"choice {number}", choice)
+    if len(set(choices)) < len(choices) and not may_repeat:
         twice = next(c for c in choices if choices.count(c) > 1)
         raise UserError(f"the choice {twice!r} is given twice.")
     return stem.strip(), tuple(choice.strip() for choice in choices)
+
+
+def _check_characters(what: str, text: str) -> None:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UserError(f"{what} holds half of a character (a lone surrogate).")
 
 
 def read_questions(path: str | Path) -> Iterator[Question]:
@@ -79,8 +87,11 @@ def _parse(line: str, number: int) -> Question:
         raise UserError('no "question" with a "stem" and a list of "choices".')
     if any(not isinstance(choice, dict) or "text" not in choice for choice in body["choices"]):
         raise UserError('each of the "choices" needs a "text" (and a "label").')
-    stem, choices = _checked_in_file(body.get("stem"), [choice["text"] for choice in body["choices"]])
+    # published data sets do repeat a choice now and then
+    stem, choices = checked(body.get("stem"), [choice["text"] for choice in body["choices"]], may_repeat=True)
     labels = tuple(str(choice.get("label", chr(ord("A") + i))) for i, choice in enumerate(body["choices"]))
+    if len(set(labels)) < len(labels):
+        raise UserError(f"two choices have the same label ({', '.join(labels)}).")
     key = row.get("answerKey")
     if key in (None, ""):
         answer = None
@@ -89,13 +100,6 @@ def _parse(line: str, number: int) -> Question:
     else:
         raise UserError(f"the answerKey {key!r} is none of the labels {', '.join(labels)}.")
     return Question(str(row.get("id", number)), stem, choices, answer, labels)
-
-
-def _checked_in_file(stem: object, choices: list[Any]) -> tuple[str, tuple[str, ...]]:
-    """As :func:`checked`, but published data sets do repeat a choice now and then."""
-    distinct = [f"{c} {i}" if c in choices[:i] else c for i, c in enumerate(choices)]
-    cleaned, _ = checked(stem, distinct)
-    return cleaned, tuple(choice.strip() for choice in choices)
 
 
 def find_splits(source: str | Path) -> dict[str, list[Question]]:

@@ -101,6 +101,7 @@ def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, touched: NDArray[Any])
     for m in mentioned:
         for e in range(ptr[m], ptr[m + 1]):
             touched[neighbour[e]] = 0
+    for m in mentioned:
         touched[m] = -1
     kept = 0
     for i in range(count):

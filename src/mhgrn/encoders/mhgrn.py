@@ -15,7 +15,7 @@ from mhgrn.nn.layers import MLP, AttentivePooling, TypedLinear, gelu
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 
 NODE_TYPES = 3
-PUBLISHED_EPSILON = 1e-15
+PUBLISHED_SCALE = 0.02
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ class MHGRN(GraphEncoder):
     def reset_parameters(self, initial_scale: float | Literal["level"]) -> None:
         """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
         through linear maps and hops, so that long walks start as audible as short ones. Either way W⁰ = I, τ = 0, and half of
-        the typed bias is 1: a channel that carries the product of relation weights alone (the paper's appendix F)."""
+        the typed bias is 1 while U is small: messages begin as products of relation weights alone (the paper's appendix F), and
+        who sent them comes in as training needs it."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 if initial_scale == "level":
@@ -150,8 +151,7 @@ class MHGRN(GraphEncoder):
             diagonal = layer.W.dim() == 3
             level = 1.0 if diagonal else 1.0 / math.sqrt(width)
             nn.init.normal_(layer.W, std=level if initial_scale == "level" else initial_scale)
-            typed_std = 1.0 / math.sqrt(layer.typed.weight.shape[-1]) if initial_scale == "level" else initial_scale
-            nn.init.normal_(layer.typed.weight, std=typed_std)
+            nn.init.normal_(layer.typed.weight, std=PUBLISHED_SCALE if initial_scale == "level" else initial_scale)
             nn.init.zeros_(layer.typed.bias)
             with torch.no_grad():
                 layer.typed.bias[:, : width // 2] = 1

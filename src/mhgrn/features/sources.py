@@ -91,7 +91,10 @@ class FileFeatures(NodeFeatures):
         names = path.with_suffix(".txt")
         if not names.is_file():
             raise UserError(f"{names} is missing: it names the concept of each row of {path.name}, one a line.")
-        listed = names.read_text(encoding="utf-8").splitlines()
+        try:
+            listed = names.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{names} is not UTF-8 text ({error.reason}).") from None
         if not len(listed) == len(self._rows) == len(graph):
             raise UserError(
                 f"{path} has {len(self._rows)} rows, {names.name} {len(listed)} names, the graph {len(graph)} concepts."

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.schema import Schema
 from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, write_json
-from mhgrn.text.lemmas import LEMMATISER, concept_pattern
+from mhgrn.text.lemmas import LEMMATISER, concept_pattern, lemmatise
 
 MARKER = "graph.json"
 FORMAT = 1
@@ -61,7 +62,7 @@ class KnowledgeGraph:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        about = read_marker(folder, MARKER, "knowledge graph", FORMAT)
+        about = read_marker(folder, MARKER, "knowledge graph", FORMAT, ("lemmatiser", "arrays", "schema", "fingerprint"))
         if about["lemmatiser"] != LEMMATISER:
             raise UserError(
                 f"{folder} was built with {about['lemmatiser']}, {LEMMATISER} is installed: words would be matched by other"
@@ -169,9 +170,7 @@ class KnowledgeGraph:
         return found
 
     def _nearest(self, name: str) -> str:
-        from mhgrn.text.lemmas import tokenise
-
-        near = sorted({self.name(c) for word in [tuple(tokenise(name))] for c in self.with_pattern(word)})
+        near = sorted(self.name(c) for c in self.with_pattern(lemmatise(name)))
         return did_you_mean(concept_name(name), near) if near else ""
 
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
@@ -217,7 +216,8 @@ class KnowledgeGraph:
         return {r.name: int(c) for r, c in zip(self.schema.relations, counts, strict=True)}
 
     def with_shuffled_relations(self, seed: int) -> Self:
-        """The same edges with their relation labels dealt out at random: a control that keeps everything else."""
+        """The same edges with their relation labels dealt out at random, a control; parallel edges that draw the same label
+        become one, and all weights are 1."""
         rng = np.random.default_rng(seed)
         names = [self.name(i) for i in range(len(self))]
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(self.relation)
@@ -266,9 +266,8 @@ class _HashIndex:
     def __init__(self, keys: Ints, concepts: Ints) -> None:
         self._concepts = concepts
         first = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, dtype=np.int64)
-        self._range = dict(
-            zip(keys[first].tolist(), zip(first.tolist(), [*first[1:].tolist(), len(keys)], strict=True), strict=True)
-        )
+        bounds = [*first.tolist(), len(keys)]
+        self._range = dict(zip(keys[first].tolist(), pairwise(bounds), strict=True))
 
     def candidates(self, text: str) -> list[int]:
         """Concepts whose text may be this one; the caller compares (two texts may share a hash)."""

@@ -5,11 +5,12 @@ import gzip
 import io
 import json
 import re
+import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
@@ -23,7 +24,8 @@ from mhgrn.progress import bar
 from mhgrn.storage import file_fingerprint
 
 Format = Literal["conceptnet", "triples"]
-HEADERS = ({"head", "relation", "tail"}, {"subject", "predicate", "object"}, {"start", "rel", "end"})
+HEADERS = (["head", "relation", "tail"], ["subject", "predicate", "object"], ["start", "rel", "end"])
+MAX_RELATIONS = 30_000  # and their reverses must fit 16 bits
 SHOWN = 5  # malformed rows named in a message
 
 
@@ -80,10 +82,10 @@ class FactTable:
         """Add one fact by names; ``relation`` must be one of the schema's members."""
         number, swapped = self.schema.lookup[relation.lower()]
         head, tail = concept_name(head), concept_name(tail)
+        if swapped:
+            head, tail = tail, head
         h = self.ids.setdefault(head, len(self.ids))
         t = self.ids.setdefault(tail, len(self.ids))
-        if swapped:
-            h, t = t, h
         if h == t:
             self.report.self_loops += 1
         elif number in self._pruned_relations or head in self._pruned_concepts or tail in self._pruned_concepts:
@@ -165,14 +167,12 @@ def _schema(name: str | None, files: list[Path], kinds: dict[Path, Format]) -> S
         for _, row in _rows(file, kinds[file], None):
             if isinstance(row, list) and len(row) in (3, 4) and row[1].strip():
                 relations.add(row[1].strip())
-    return Schema.derived(_one_spelling(relations))
-
-
-def _one_spelling(relations: set[str]) -> list[str]:
-    spelling: dict[str, str] = {}
-    for relation in sorted(relations):
-        spelling.setdefault(relation.lower(), relation)
-    return list(spelling.values())
+    if len(relations) > MAX_RELATIONS:
+        raise UserError(
+            f"{', '.join(map(str, files))}: {len(relations):,} different relations, more than {MAX_RELATIONS:,};"
+            " are the columns head, relation, tail?"
+        )
+    return Schema.derived(relations)
 
 
 # ---- reading
@@ -196,32 +196,59 @@ def _open(path: Path) -> _Lines:
 def _sniff(path: Path) -> Format:
     lines = _open(path)
     try:
-        with lines.text:
+        with lines.raw, lines.text:
             first = next((line for line in lines.text if line.strip()), "")
-    except (UnicodeDecodeError, OSError, EOFError) as error:
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read as text ({error}); name a UTF-8 file, or a gzip of one ending in .gz.") from None
     return "conceptnet" if len(parts := first.split("\t")) >= 4 and parts[1].startswith("/r/") else "triples"
 
 
 def _rows(path: Path, kind: Format, advance: Callable[[int], None] | None) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of every row that is not empty; a header of a plain table is passed over."""
-    lines = _open(path)
     number = 0
     try:
-        with lines.text:
+        lines = _open(path)
+        with lines.raw, lines.text:
+            blank = list(takewhile(lambda line: not line.strip(), iter(lines.text.readline, "")))
+            # takewhile has read, and dropped, the first line that is not blank
+            lines.text.seek(0)
+            for _ in blank:
+                lines.text.readline()
             head = lines.text.readline()
+            number = len(blank)
             body = chain([head], lines.text)
-            delimiter = "\t" if kind == "conceptnet" or "\t" in head else ","
-            rows: Iterable[list[str]]
-            rows = (line.rstrip("\r\n").split("\t") for line in body) if delimiter == "\t" else csv.reader(body)
-            for number, row in enumerate(rows, start=1):
+            rows: Iterator[tuple[int, list[str]]]
+            if kind == "conceptnet" or "\t" in head:
+                rows = ((i, line.rstrip("\r\n").split("\t")) for i, line in enumerate(body, start=number + 1))
+            else:
+                rows = _csv_rows(body, number)
+            is_first = True
+            for number, row in rows:
                 if advance is not None and not number % 10_000:
                     advance(lines.raw.tell())
-                if not any(row) or (number == 1 and kind == "triples" and set(map(_lower, row[:3])) in HEADERS):
-                    continue
-                yield number, row
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, csv.Error) as error:
+                is_header = is_first and kind == "triples" and _is_header(row, path)
+                is_first = False
+                if any(row) and not is_header:
+                    yield number, row
+    except (UnicodeDecodeError, EOFError, OSError, zlib.error, csv.Error) as error:
+        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+            raise
         raise UserError(f"{path}:{number + 1}: cannot be read ({error}); is the file damaged or cut off?") from None
+
+
+def _csv_rows(lines: Iterable[str], offset: int) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines)
+    start = offset + 1
+    for row in reader:
+        yield start, row
+        start = offset + reader.line_num + 1
+
+
+def _is_header(row: list[str], path: Path) -> bool:
+    names = [_lower(cell) for cell in row[:3]]
+    if names not in HEADERS and sorted(names) in map(sorted, HEADERS):
+        raise UserError(f"{path}: the columns are {', '.join(names)}; put them in the order head, relation, tail.")
+    return names in HEADERS
 
 
 def _lower(text: str) -> str:

@@ -38,11 +38,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        relations = tuple(
-            Relation(str(r["name"]), tuple(map(str, r["members"])), str(r.get("gloss", r["name"]))) for r in data["relations"]
-        )
-        pruned = (tuple(map(str, data.get(key, ()))) for key in ("pruned_relations", "pruned_concepts"))
-        return cls(str(data["name"]), relations, *pruned)
+        relations = tuple(Relation(str(r["name"]), _names(r, "members"), str(r.get("gloss", r["name"]))) for r in data["relations"])
+        return cls(str(data["name"]), relations, _names(data, "pruned_relations"), _names(data, "pruned_concepts"))
 
     @classmethod
     def shipped(cls, name: str) -> Self:
@@ -51,8 +48,14 @@ class Schema:
 
     @classmethod
     def derived(cls, names: Iterable[str]) -> Self:
-        """A schema for a graph of unknown make: every relation as it is named, in alphabetical order, nothing pruned."""
-        return cls("derived", tuple(Relation(name, (name,), name.replace("_", " ")) for name in sorted(set(names))))
+        """A schema for a graph of unknown make: every relation as it is named, in alphabetical order, nothing pruned.
+
+        Names that differ in case alone are one relation, spelt as the first of them.
+        """
+        spelling: dict[str, str] = {}
+        for name in sorted(set(names)):
+            spelling.setdefault(name.lower(), name)
+        return cls("derived", tuple(Relation(name, (name,), name.replace("_", " ")) for name in spelling.values()))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,3 +78,10 @@ class Schema:
 
     def __len__(self) -> int:
         return len(self.relations)
+
+
+def _names(data: dict[str, Any], key: str) -> tuple[str, ...]:
+    names = data[key] if key == "members" else data.get(key, ())
+    if not isinstance(names, list | tuple):
+        raise UserError(f"a schema's {key} are a list, not {names!r}.")
+    return tuple(map(str, names))

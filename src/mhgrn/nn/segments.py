@@ -8,15 +8,13 @@ from torch import Tensor
 
 from mhgrn.data.batch import Links
 
-_CHUNK = 1 << 16  # links whose vectors are held at once in the backward pass
-
 
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, source: Tensor, links: Links) -> Tensor:
         ctx.save_for_backward(weight, source)
         ctx.links = links
-        return _multiply(links.pointer, links.source, weight, source)
+        return _multiply(_matrix(links.pointer, links.source, weight, len(source)), source)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -25,23 +23,26 @@ class _WeightedSum(torch.autograd.Function):
         grad = grads[0].contiguous()
         grad_weight = grad_source = None
         if ctx.needs_input_grad[0]:
-            grad_weight = torch.empty_like(weight)
-            for start in range(0, len(weight), _CHUNK):
-                part = slice(start, start + _CHUNK)
-                grad_weight[part] = (grad[links.target[part]] * source[links.source[part]]).sum(1)
+            pattern = _matrix(links.pointer, links.source, torch.zeros_like(weight), len(source))
+            if len(weight):
+                grad_weight = torch.sparse.sampled_addmm(pattern, grad, source.t(), beta=0.0).values()
+            else:
+                grad_weight = torch.zeros_like(weight)
         if ctx.needs_input_grad[1]:
             by = links.by_source
-            grad_source = _multiply(links.source_pointer, links.target[by], weight[by], grad)
+            grad_source = _multiply(_matrix(links.source_pointer, links.target[by], weight[by], len(grad)), grad)
         return grad_weight, grad_source, None
 
 
-def _multiply(pointer: Tensor, column: Tensor, weight: Tensor, dense: Tensor) -> Tensor:
-    rows = len(pointer) - 1
-    if not len(column) or not rows:
-        return dense.new_zeros(rows, dense.shape[1])
+def _matrix(pointer: Tensor, column: Tensor, value: Tensor, columns: int) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        matrix = torch.sparse_csr_tensor(pointer, column, weight, (rows, len(dense)), check_invariants=False)
+        return torch.sparse_csr_tensor(pointer, column, value, (len(pointer) - 1, columns), check_invariants=False)
+
+
+def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
+    if not matrix.values().numel():
+        return dense.new_zeros(len(matrix), dense.shape[1])
     product: Tensor = torch.sparse.mm(matrix, dense)
     return product
 

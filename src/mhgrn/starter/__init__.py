@@ -47,7 +47,9 @@ class Starter:
         data = prepare(HERE, graph, folder / "prepared", PrepareOptions(statement="fill-in-the-blank"))
         return cls(folder, graph, data)
 
-    def config(self, **changes: Any) -> Config:
+    @staticmethod
+    def config(**changes: Any) -> Config:
+        """The starter model's settings, with ``changes`` at the top level."""
         import yaml
 
         return Config.of(yaml.safe_load(CONFIG.read_text(encoding="utf-8")) | changes)

@@ -1,0 +1,173 @@
+"""Node features: the right row for the right concept, whatever was asked before."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mhgrn.config import TextConfig
+from mhgrn.encoders.text import TextEncoder
+from mhgrn.errors import UserError
+from mhgrn.features import FileFeatures, NameFeatures, RandomFeatures, open_features
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.storage import load_tensors
+
+NAMES = ["cat", "animal", "furniture_store", "desk", "shop", "dog"]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> KnowledgeGraph:
+    graph = KnowledgeGraph.from_facts([(a, "RelatedTo", b) for a, b in pairwise(NAMES)])
+    graph.save(tmp_path / "graph")
+    return graph
+
+
+@pytest.fixture(scope="module")
+def encoder() -> TextEncoder:
+    return TextEncoder(TextConfig())  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "features.npy"
+    np.save(path, np.random.default_rng(0).standard_normal((len(NAMES), 4)).astype(np.float16))
+    path.with_suffix(".txt").write_text("".join(f"{name}\n" for name in NAMES), encoding="utf-8")
+    return path
+
+
+def test_a_files_rows_are_given_in_any_order(graph: KnowledgeGraph, table: Path) -> None:
+    features = FileFeatures(graph, table)
+    stored = np.load(table).astype(np.float32)
+    for asked in ([4, 1, 4], [0], [], [5, 4, 3, 2, 1, 0]):
+        found = features.rows(torch.tensor(asked, dtype=torch.long))
+        assert found.dtype == torch.float32
+        np.testing.assert_array_equal(found.numpy(), stored[np.array(asked, dtype=int)])
+
+
+def test_a_file_must_be_a_matrix_of_floats(graph: KnowledgeGraph, table: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere\.npy does not exist; features are `names`, `random` or a \.npy file"):
+        FileFeatures(graph, tmp_path / "nowhere.npy")
+    for wrong in (np.zeros(6), np.zeros((6, 4), dtype=int), np.zeros((6, 2, 2)), np.float32(3)):
+        np.save(table, wrong)
+        with pytest.raises(UserError, match="a matrix of floats"):
+            FileFeatures(graph, table)
+    table.write_bytes(b"not an array")
+    with pytest.raises(UserError, match="damaged"):
+        FileFeatures(graph, table)
+
+
+def test_a_files_vocabulary_must_be_the_graphs(graph: KnowledgeGraph, table: Path) -> None:
+    vocabulary = table.with_suffix(".txt")
+    for names, message in (
+        (NAMES[:-1], r"6 rows, features\.txt 5 names, the graph 6 concepts"),
+        ([*NAMES, "more"], r"6 rows, features\.txt 7 names, the graph 6 concepts"),
+        ([*NAMES[:4], "dog", "shop"], r"features\.txt:5: 'dog' stands where the graph has 'shop'"),
+        ([*NAMES[:2], "furniture store", *NAMES[3:]], r"features\.txt:3: 'furniture store' stands where"),
+    ):
+        vocabulary.write_text("\n".join(names), encoding="utf-8")
+        with pytest.raises(UserError, match=message):
+            FileFeatures(graph, table)
+    vocabulary.write_text("\n".join(NAMES), encoding="utf-8")
+    np.save(table, np.zeros((5, 4)))
+    with pytest.raises(UserError, match=r"has 5 rows, features\.txt 6 names"):
+        FileFeatures(graph, table)
+    vocabulary.unlink()
+    with pytest.raises(UserError, match=r"features\.txt is missing"):
+        FileFeatures(graph, table)
+
+
+def test_a_vocabulary_that_is_no_text_is_a_user_error(graph: KnowledgeGraph, table: Path) -> None:
+    table.with_suffix(".txt").write_bytes(b"caf\xe9\n" * len(NAMES))
+    with pytest.raises(UserError, match=r"features\.txt"):
+        FileFeatures(graph, table)
+
+
+def test_random_features_depend_on_the_concept_alone() -> None:
+    features = RandomFeatures()
+    together = features.rows(torch.arange(50))
+    assert together.shape == (50, features.dim)
+    assert torch.equal(RandomFeatures(features.dim).rows(torch.tensor([30, 3])), together[[30, 3]])
+    assert len(torch.unique(together, dim=0)) == 50
+    assert abs(float(together.mean())) < 0.1
+    assert abs(float(together.std()) - 1) < 0.1
+
+
+def test_a_names_vector_is_that_of_its_words(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+    features = NameFeatures(graph, encoder)
+    store, cat, shop = features.rows(torch.tensor([2, 0, 4]))
+    with torch.inference_mode():
+        expected = encoder.embed(["furniture store"])[0]
+    torch.testing.assert_close(store, expected, rtol=1e-2, atol=1e-2)
+    assert torch.cosine_similarity(store, shop, dim=0) > torch.cosine_similarity(store, cat, dim=0)
+
+
+def test_a_setting_names_its_source(graph: KnowledgeGraph, table: Path, encoder: TextEncoder) -> None:
+    for source, kind, dim in (
+        ("names", NameFeatures, encoder.width),
+        ("random", RandomFeatures, 32),
+        (str(table), FileFeatures, 4),
+    ):
+        features = open_features(source, graph, encoder)
+        assert (type(features), features.dim) == (kind, dim)
+
+
+def test_kept_vectors_equal_fresh_ones_and_are_not_computed_again(
+    graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = np.arange(len(NAMES))
+    fresh = NameFeatures(graph, encoder)
+    fresh.require(everything)
+    assert graph.folder is not None
+    assert not (graph.folder / "features").exists()
+    kept = NameFeatures(graph, encoder)
+    kept.require_and_keep(everything)
+    monkeypatch.setattr(encoder, "embed_all", lambda *_: pytest.fail("computed again"))
+    cached = NameFeatures(graph, encoder)
+    asked = torch.tensor([5, 0, 2, 2])
+    assert torch.equal(cached.rows(asked), fresh.rows(asked))
+    assert torch.equal(cached.rows(asked), kept.rows(asked))
+
+
+def test_an_interrupted_computation_goes_on_where_it_stopped(
+    graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mhgrn.features.sources.CHUNK", 2)
+    embed_all = encoder.embed_all
+    asked: list[str] = []
+
+    def failing(texts: list[str], label: str) -> torch.Tensor:
+        if len(asked) >= 4:
+            raise KeyboardInterrupt
+        asked.extend(texts)
+        return embed_all(texts, label)
+
+    monkeypatch.setattr(encoder, "embed_all", failing)
+    with pytest.raises(KeyboardInterrupt):
+        NameFeatures(graph, encoder).require_and_keep(np.arange(len(NAMES)))
+    assert asked == ["cat", "animal", "furniture store", "desk"]
+    asked.clear()
+    NameFeatures(graph, encoder).require_and_keep(np.arange(len(NAMES)))
+    assert asked == ["shop", "dog"]
+
+
+def test_vectors_of_another_graph_are_not_taken_and_damage_is_told(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+    NameFeatures(graph, encoder).require_and_keep(np.arange(2))
+    assert graph.folder is not None
+    [cache] = (graph.folder / "features").iterdir()
+    assert load_tensors(cache)["vectors"].dtype == torch.float16
+    other = KnowledgeGraph.from_facts([("sun", "RelatedTo", "moon")])
+    other.folder = graph.folder
+    assert not torch.equal(
+        NameFeatures(other, encoder).rows(torch.tensor([0])), NameFeatures(graph, encoder).rows(torch.tensor([0]))
+    )
+    cache.write_bytes(cache.read_bytes()[:-5])
+    with pytest.raises(UserError, match=r"damaged .*; delete it"):
+        NameFeatures(graph, encoder)
+
+
+def test_a_graph_in_memory_needs_no_cache(encoder: TextEncoder) -> None:
+    features = NameFeatures(KnowledgeGraph.from_facts([("sun", "RelatedTo", "moon")]), encoder)
+    features.require_and_keep(np.arange(2))
+    assert features.rows(torch.tensor([1])).shape == (1, encoder.width)

@@ -1,0 +1,183 @@
+"""The graph against a set of triples."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mhgrn.errors import UserError
+from mhgrn.kg import Fact, KnowledgeGraph, Schema, concept_name
+
+NAMES = ["cat", "dog", "furniture_store", "naïve", "x-ray", "desk", "a_b", "a"]
+RELATIONS = ["IsA", "PartOf", "Eats"]
+triples = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(RELATIONS), st.sampled_from(NAMES)), max_size=25)
+
+
+@given(triples)
+def test_every_answer_is_that_of_the_set_of_triples(rows: list[tuple[str, str, str]]) -> None:
+    graph = KnowledgeGraph.from_facts(rows)
+    facts = {Fact(*row) for row in rows if row[0] != row[2]}
+    mentioned = list(dict.fromkeys(name for h, _, t in rows for name in (h, t)))
+    assert [graph.name(i) for i in range(len(graph))] == mentioned
+    assert graph.fact_count == len(facts) == len(graph.tail)
+    for name in NAMES:
+        assert graph.find(name) == (mentioned.index(name) if name in mentioned else None)
+        if name not in mentioned:
+            with pytest.raises(UserError, match="is not a concept of the graph"):
+                graph.id(name)
+            continue
+        found = graph.facts_of(name.replace("_", " ").upper())
+        assert len(found) == len(set(found))
+        assert set(found) == {fact for fact in facts if name in (fact.head, fact.tail)}
+        near = {fact.tail if fact.head == name else fact.head for fact in found}
+        assert graph.neighbours(graph.id(name)).tolist() == sorted(map(graph.id, near))
+    for head in NAMES:
+        for relation in RELATIONS:
+            for tail in NAMES:
+                assert graph.holds(head, relation, tail) == ((head, relation, tail) in facts)
+    stored = list(zip(graph.heads().tolist(), graph.tail.tolist(), graph.relation.tolist(), strict=True))
+    assert stored == sorted(stored)
+    assert {r: c for r, c in graph.relation_counts().items() if c} == {
+        r: c for r in RELATIONS if (c := sum(fact.relation == r for fact in facts))
+    }
+
+
+@given(rows=triples, seed=st.integers(0, 100))
+def test_shuffled_relations_keep_which_concepts_are_joined(rows: list[tuple[str, str, str]], seed: int) -> None:
+    graph = KnowledgeGraph.from_facts(rows, Schema.derived(RELATIONS))
+    shuffled = graph.with_shuffled_relations(seed)
+
+    def ends(g: KnowledgeGraph) -> set[tuple[int, int]]:
+        return set(zip(g.heads().tolist(), g.tail.tolist(), strict=True))
+
+    assert ends(shuffled) == ends(graph)
+    np.testing.assert_array_equal(shuffled.neighbour, graph.neighbour)
+    assert [shuffled.name(i) for i in range(len(graph))] == [graph.name(i) for i in range(len(graph))]
+    before, after = graph.relation_counts(), shuffled.relation_counts()
+    assert all(after[r] <= before[r] for r in RELATIONS)  # fewer where two facts between the same ends became one
+    np.testing.assert_array_equal(shuffled.relation, graph.with_shuffled_relations(seed).relation)
+
+
+def test_shuffling_moves_the_labels() -> None:
+    names = [f"n{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(200)]
+    rows = [(a, RELATIONS[i % 3], b) for i, (a, b) in enumerate(pairwise(names))]
+    graph = KnowledgeGraph.from_facts(rows)
+    shuffled = graph.with_shuffled_relations(0)
+    assert shuffled.relation_counts() == graph.relation_counts()
+    assert 0.2 < (shuffled.relation == graph.relation).mean() < 0.5
+    assert shuffled.fingerprint != graph.fingerprint
+
+
+@given(triples)
+def test_a_graph_loads_as_it_was_saved(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]) -> None:
+    folder = tmp_path_factory.mktemp("graphs") / "graph"
+    graph = KnowledgeGraph.from_facts(rows)
+    graph.save(folder)
+    loaded = KnowledgeGraph.load(str(folder))
+    assert (loaded.fingerprint, loaded.schema, loaded.folder) == (graph.fingerprint, graph.schema, folder)
+    assert loaded._arrays.keys() == graph._arrays.keys()
+    for name, array in graph._arrays.items():
+        np.testing.assert_array_equal(loaded._arrays[name], array)
+        assert loaded._arrays[name].dtype == array.dtype
+    for name in NAMES:
+        assert loaded.find(name) == graph.find(name)
+        if graph.find(name) is not None:
+            assert loaded.facts_of(name) == graph.facts_of(name)
+
+
+def test_a_loaded_graph_is_mapped_and_read_only(starter_graph: KnowledgeGraph) -> None:
+    assert starter_graph.folder is not None
+    loaded = KnowledgeGraph.load(starter_graph.folder)
+    for array in loaded._arrays.values():
+        base: object = array
+        while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+            base = base.base
+        assert isinstance(base, np.memmap)
+        assert not array.flags.writeable
+
+
+def test_a_graph_can_be_saved_over_itself(tmp_path: Path) -> None:
+    KnowledgeGraph.from_facts([("cat", "IsA", "animal")]).save(tmp_path / "graph")
+    KnowledgeGraph.load(tmp_path / "graph").save(tmp_path / "graph")
+    assert KnowledgeGraph.load(tmp_path / "graph").facts_of("cat") == [Fact("cat", "IsA", "animal")]
+
+
+def test_the_fingerprint_tells_graphs_apart() -> None:
+    rows = [("cat", "IsA", "animal"), ("dog", "IsA", "animal")]
+    variants = [
+        KnowledgeGraph.from_facts(rows),
+        KnowledgeGraph.from_facts(rows[::-1]),
+        KnowledgeGraph.from_facts(rows[:1]),
+        KnowledgeGraph.from_facts([*rows, ("cat", "Eats", "dog")]),
+        KnowledgeGraph.from_facts(rows, Schema.shipped("conceptnet")),
+        KnowledgeGraph.from_facts([(t, r, h) for h, r, t in rows]),
+    ]
+    assert len({graph.fingerprint for graph in variants}) == len(variants)
+    assert KnowledgeGraph.from_facts(rows * 2).fingerprint == variants[0].fingerprint
+
+
+def test_concepts_are_found_by_the_lemmas_of_their_words() -> None:
+    graph = KnowledgeGraph.from_facts([("desk", "IsA", "thing"), ("desks", "IsA", "thing"), ("school_desk", "IsA", "desk")])
+    found = {tuple(lemmas): [graph.name(c) for c in graph.with_pattern(lemmas)] for lemmas in (("desk",), ("school", "desk"))}
+    assert found == {("desk",): ["desk", "desks"], ("school", "desk"): ["school_desk"]}
+    assert graph.with_pattern(("desks",)) == []
+
+
+def test_an_unknown_concept_suggests_one_with_the_same_lemma() -> None:
+    graph = KnowledgeGraph.from_facts([("desk", "AtLocation", "office")])
+    with pytest.raises(UserError, match=r"'desks' is not a concept of the graph.* Did you mean desk\?"):
+        graph.id("desks")
+
+
+@pytest.mark.parametrize("text", [" Furniture  store", "furniture_store", "FURNITURE\tSTORE\n"])
+def test_concept_names_have_one_form(text: str) -> None:
+    assert concept_name(text) == "furniture_store"
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    KnowledgeGraph.from_facts([("cat", "IsA", "animal"), ("dog", "IsA", "animal")]).save(tmp_path / "graph")
+    return tmp_path / "graph"
+
+
+@pytest.mark.parametrize("name", ["tail", "head_ptr", "name_bytes", "pattern_hash", "weight"])
+def test_a_missing_cut_or_exchanged_array_is_a_user_error(saved: Path, name: str) -> None:
+    path = saved / f"{name}.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(UserError, match=rf"{name}\.npy is damaged"):
+        KnowledgeGraph.load(saved)
+    np.save(path, np.load(saved / "neighbour.npy")[:1])
+    with pytest.raises(UserError, match=rf"{name}\.npy has 1 entries"):
+        KnowledgeGraph.load(saved)
+    path.unlink()
+    with pytest.raises(UserError, match=rf"{name}\.npy is missing"):
+        KnowledgeGraph.load(saved)
+
+
+def test_another_format_or_lemmatiser_is_refused(saved: Path) -> None:
+    about = json.loads((saved / "graph.json").read_text())
+    for change, message in (({"format": 99}, "has format 99"), ({"lemmatiser": "other 1.0"}, "was built with other 1.0")):
+        (saved / "graph.json").write_text(json.dumps(about | change))
+        with pytest.raises(UserError, match=message):
+            KnowledgeGraph.load(saved)
+
+
+@pytest.mark.parametrize("key", ["lemmatiser", "arrays", "schema", "fingerprint"])
+def test_a_description_without_its_parts_is_a_user_error(saved: Path, key: str) -> None:
+    about = json.loads((saved / "graph.json").read_text())
+    del about[key]
+    (saved / "graph.json").write_text(json.dumps(about))
+    with pytest.raises(UserError, match=r"graph"):
+        KnowledgeGraph.load(saved)
+
+
+def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        KnowledgeGraph.load(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="is not a knowledge graph"):
+        KnowledgeGraph.load(tmp_path)

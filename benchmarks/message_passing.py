@@ -72,7 +72,7 @@ def step(batch: GraphBatch, K: int, form: Form) -> None:
 
 
 def measure(subgraphs: list[Subgraph], K: int, form: Form, micro: int, repeats: int) -> dict[str, float]:
-    """Seconds of a step over all graphs in micro-batches of ``micro``, and by how much the step's peak exceeds what it began with."""
+    """Seconds of a step over all graphs in micro-batches of ``micro``, and the memory it takes at its peak."""
     batches = [GraphBatch.collate(subgraphs[i : i + micro], SCHEMA) for i in range(0, len(subgraphs), micro)]
     for batch in batches:
         _ = batch.states  # depends on no parameter: prepared once a batch

@@ -27,7 +27,7 @@ def test_an_answer_has_probabilities_and_a_path_of_facts(qa: QuestionAnswerer, s
     assert answer.probabilities[answer.choice] == max(answer.probabilities.values())
     (path,) = answer.paths
     assert path.facts
-    assert path.entity in answer.concepts[answer.choice]
+    assert path.entity in answer.concepts["choices"][answer.choice]
     assert path.concepts[-1] == path.entity
     for fact, here, there in zip(path.facts, path.concepts, path.concepts[1:], strict=False):
         assert starter_graph.holds(*fact)
@@ -62,7 +62,7 @@ def test_a_question_that_is_none_is_refused(qa: QuestionAnswerer, question: str,
 
 
 def test_the_text_of_an_answer(qa: QuestionAnswerer) -> None:
-    answer = Answer("Where?", "b", {"a": 0.25, "b": 0.75}, [], {"question": []}, ["nothing was found."])
+    answer = Answer("Where?", "b", {"a": 0.25, "b": 0.75}, [], {"question": [], "choices": {}}, ["nothing was found."])
     assert str(answer).splitlines() == ["Where?", "  → b   75.0%", "    a   25.0%", "    note: nothing was found."]
 
 
@@ -71,8 +71,8 @@ def test_a_run_may_use_another_graph_of_the_same_relations(qa: QuestionAnswerer,
     other = KnowledgeGraph.from_facts([("child", "AtLocation", "moon"), ("moon", "IsA", "place")], run.graph.schema)
     other.save(tmp_path / "graph")
     answer = QuestionAnswerer(Run.load(run.folder, kg=tmp_path / "graph")).ask("Where is the child?", ["moon", "school"])
-    assert answer.concepts["moon"] == ["moon"]
-    assert answer.concepts["school"] == []
+    assert answer.concepts["choices"]["moon"] == ["moon"]
+    assert answer.concepts["choices"]["school"] == []
     different = KnowledgeGraph.from_facts([("child", "lives_on", "moon")])
     different.save(tmp_path / "different")
     with pytest.raises(UserError, match="other relations"):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -17,6 +17,13 @@ from mhgrn.text.grounding import Grounder
 from mhgrn.training.run import Run
 
 
+class Concepts(TypedDict):
+    """The graph's concepts in the question's text, and in each choice's."""
+
+    question: list[str]
+    choices: dict[str, list[str]]
+
+
 @dataclass(frozen=True)
 class Answer:
     """The chosen choice, every choice's probability, and the facts the choice rests on."""
@@ -25,7 +32,7 @@ class Answer:
     choice: str
     probabilities: dict[str, float]
     paths: list[Path]  # of the chosen choice, best first; empty if the model has no graph or nothing was grounded
-    concepts: dict[str, list[str]]  # what was found in the graph: under "question", and under each choice
+    concepts: Concepts  # what was found in the graph
     notes: list[str] = field(default_factory=list)  # what the reader should know, e.g. that nothing was grounded
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,6 +59,7 @@ class QuestionAnswerer:
         self.run = run
         self._grounder = Grounder(run.graph)
         self._extract = Extractor(run.graph, run.about["data"].get("max_nodes"))
+        self._statement = run.about["data"].get("statement", "auto")
 
     def ask(self, question: str, choices: Sequence[str]) -> Answer:
         """Answer one multiple-choice question."""
@@ -59,7 +67,8 @@ class QuestionAnswerer:
 
     def answer(self, question: Question) -> Answer:
         run = self.run
-        statement = statement_builder("auto", [question])
+        statement = statement_builder(self._statement, [question])
+        names = _distinct(question)
         subgraphs = [self._extract(m) for m in ground(question, self._grounder, statement)]
         batch = GraphBatch.collate(subgraphs, len(run.graph.schema))
         with torch.inference_mode():
@@ -72,34 +81,39 @@ class QuestionAnswerer:
         entity = attended_entity(encoding, batch, best, first_head=run.config.preset == "as_published")
         if entity is not None and encoding.traces:
             paths.append(to_path(decode_walk(batch, encoding.traces, entity), batch, run.graph))
-        concepts = self._found(question, subgraphs)
+        concepts = self._found(names, subgraphs)
         return Answer(
             question=question.stem,
-            choice=question.choices[best],
-            probabilities=dict(zip(question.choices, torch.softmax(score.double(), 0).tolist(), strict=True)),
+            choice=names[best],
+            probabilities=dict(zip(names, torch.softmax(score.double(), 0).tolist(), strict=True)),
             paths=paths,
             concepts=concepts,
-            notes=_notes(question, concepts, question.choices[best], paths, uses_graph),
+            notes=_notes(concepts, paths, uses_graph),
         )
 
-    def _found(self, question: Question, subgraphs: Sequence[Subgraph]) -> dict[str, list[str]]:
+    def _found(self, choices: Sequence[str], subgraphs: Sequence[Subgraph]) -> Concepts:
         def names(subgraph: Subgraph, kind: int) -> list[str]:
             return [self.run.graph.name(int(c)) for c in np.asarray(subgraph.concepts)[subgraph.types == kind]]
 
         asked = sorted({name for subgraph in subgraphs for name in names(subgraph, QUESTION)})
-        return {"question": asked} | {c: names(g, ANSWER) for c, g in zip(question.choices, subgraphs, strict=True)}
+        return {"question": asked, "choices": {c: names(g, ANSWER) for c, g in zip(choices, subgraphs, strict=True)}}
 
 
-def _notes(question: Question, concepts: dict[str, list[str]], choice: str, paths: list[Path], uses_graph: bool) -> list[str]:
+def _distinct(question: Question) -> list[str]:
+    """The choices' texts, with their letter where a file repeats one."""
+    texts = question.choices
+    return [f"{text} ({question.label(i)})" if texts.count(text) > 1 else text for i, text in enumerate(texts)]
+
+
+def _notes(concepts: Concepts, paths: list[Path], uses_graph: bool) -> list[str]:
+    if not uses_graph:
+        return ["this model reads no graph; there is no path to show."]
     notes = []
     if not concepts["question"]:
-        notes.append("nothing in the question is a concept of the graph; the answer rests on the text alone.")
-    empty = [c for c in question.choices if not concepts[c]]
-    if empty:
+        notes.append("nothing in the question is a concept of the graph.")
+    if empty := [choice for choice, found in concepts["choices"].items() if not found]:
         notes.append(f"not in the graph, judged by text alone: {', '.join(empty)}.")
-    if not uses_graph:
-        notes.append("this model reads no graph; there is no path to show.")
-    elif paths and not paths[0].facts:
+    if paths and not paths[0].facts:
         notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
     return notes
 

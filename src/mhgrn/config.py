@@ -1,7 +1,7 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -10,7 +10,7 @@ from mhgrn.errors import UserError, did_you_mean
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class TextConfig(_Section):
@@ -34,11 +34,15 @@ class MHGRNConfig(_Section):
     message_dim: int | None = Field(None, ge=1, description="width of messages; null: hidden_dim")
     out_dim: int | None = Field(None, ge=1, description="width of the output; null: hidden_dim")
     relation_weights: Literal["diagonal", "full"] = "diagonal"
-    initial_scale: float | Literal["level"] = Field("level", description="a standard deviation, or level")
+    initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field("level", description="a standard deviation, or level")
     heads: int = Field(2, ge=1)
     attention_dim: int = Field(50, ge=1)
     dropout: float = Field(0.1, ge=0, lt=1)
     epsilon: float = Field(0.0, ge=0, description="added to the normaliser (published: 1e-15)")
+    walks_from: Literal["any", "question"] = Field(
+        "any", description="where walks may begin: anywhere, or at the question's concepts"
+    )
+    zero_hop: bool = Field(False, description="let a node also attend to its own x, so that it may pass over all of its walks")
     pool_first_node_if_no_answer: bool = False
 
 
@@ -94,7 +98,7 @@ class Config(_Section):
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
         preset = given.get("preset", "default")
-        if preset not in PRESETS:
+        if not isinstance(preset, str) or preset not in PRESETS:
             raise UserError(f"unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
         try:
             return cls.model_validate(_merged(PRESETS[preset], given))
@@ -155,11 +159,18 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
-    where = [str(part) for part in first["loc"]]
+    # a choice between types adds its own parts to the place of a setting
+    where: list[str] = []
+    section: Any = Config
+    for part in map(str, first["loc"]):
+        where.append(part)
+        field = section.model_fields.get(part)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+            break
+        section = field.annotation
     key = ".".join(where)
     if first["type"] == "extra_forbidden":
-        section: Any = Config
-        for part in where[:-1]:
-            section = section.model_fields[part].annotation
         return f"unknown setting {key}.{did_you_mean(where[-1], section.model_fields)}"
-    return f"setting {key}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {first['input']!r}."
+    here = first["loc"][: len(where)]
+    reasons = dict.fromkeys(e["msg"][:1].lower() + e["msg"][1:] for e in error.errors() if e["loc"][: len(where)] == here)
+    return f"setting {key}: {' or '.join(reasons)}, not {first['input']!r}."

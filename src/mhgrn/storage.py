@@ -1,9 +1,11 @@
 """Folders of arrays that are whole or absent: written beside their place and renamed into it."""
 
+import ctypes
 import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,29 +66,28 @@ def _remove_abandoned(target: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-@contextmanager
-def new_folder(target: Path, marker: str) -> Iterator[Path]:
-    """A folder to fill; it takes ``target``'s place when the block ends, and vanishes if the block fails.
+def begin_folder(target: Path, marker: str) -> Path:
+    """A new folder beside ``target`` to be filled, and to take its place by :func:`take_place`.
 
     ``marker`` is the file that makes a folder one of ours: only such a folder, or an empty one, is ever replaced.
     """
-    target = target.absolute()
-    check_replaceable(target, marker)
+    target = check_replaceable(target, marker)
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target)
     partial = target.parent / f".{target.name}{PARTIAL}{os.getpid()}"
     partial.mkdir()
-    try:
-        yield partial
-        if target.exists():
-            _swap(partial, target)
-        else:
-            partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    return partial
 
 
-def _swap(partial: Path, target: Path) -> None:
+def take_place(partial: Path, target: Path) -> None:
+    """Put a filled folder where ``target`` is; what was there goes only once the new one is in place."""
+    target = target.resolve()
+    if not target.exists():
+        partial.rename(target)
+        return
+    if _exchanged(partial, target):
+        shutil.rmtree(partial)
+        return
     old = target.parent / f".{target.name}{OLD}{os.getpid()}"
     target.rename(old)
     try:
@@ -97,12 +98,43 @@ def _swap(partial: Path, target: Path) -> None:
     shutil.rmtree(old)
 
 
-def check_replaceable(target: Path, marker: str) -> None:
-    """Refuse to write over what is not ours; better before the work than after it."""
-    if target.is_file():
-        raise UserError(f"{target} is a file; name a folder to write to.")
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step, so that there is no moment without either; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+@contextmanager
+def new_folder(target: Path, marker: str) -> Iterator[Path]:
+    """A folder to fill; it takes ``target``'s place when the block ends, and vanishes if the block fails."""
+    partial = begin_folder(target, marker)
+    try:
+        yield partial
+        take_place(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_replaceable(target: Path, marker: str) -> Path:
+    """Refuse to write over what is not ours, better before the work than after it; the place itself, links followed."""
+    target = target.resolve()
+    if target.exists() and not target.is_dir():
+        raise UserError(f"{target} is {'a file' if target.is_file() else 'not a folder'}; name a folder to write to.")
     if target.is_dir() and any(target.iterdir()) and not (target / marker).is_file():
         raise UserError(f"{target} exists and holds other things (no {marker}); name another folder.")
+    return target
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Name the file in an error of writing, which Python leaves out."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -110,8 +142,9 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        with _writing(path):
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -122,6 +155,7 @@ def write_json(path: Path, value: object) -> None:
 
 def save_tensors(path: Path, tensors: "dict[str, Tensor]") -> None:
     """Write safetensors, all of it or nothing."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,6 +163,8 @@ def save_tensors(path: Path, tensors: "dict[str, Tensor]") -> None:
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial)
         partial.replace(path)
+    except SafetensorError as error:
+        raise UserError(f"{path} cannot be written ({error}). Is the disk full? What was there before is untouched.") from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -173,19 +209,21 @@ def read_marker(folder: Path, marker: str, kind: str, version: int, keys: tuple[
 def load_array(path: Path) -> NDArray[Any]:
     """A ``.npy`` array, memory-mapped; never unpickles."""
     try:
-        # a plain view: slicing a numpy.memmap is several times slower
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise UserError(f"{path} is missing; build its folder again.") from None
     except (ValueError, EOFError, OSError) as error:
         raise UserError(f"{path} is damaged ({error}); build its folder again.") from None
-    return array
+    if not isinstance(loaded, np.ndarray) or not loaded.ndim:
+        raise UserError(f"{path} is damaged (not an array with rows); build its folder again.")
+    return loaded.view(np.ndarray)  # slicing a numpy.memmap is several times slower
 
 
 class ArrayWriter:
     """Append to a one-dimensional ``.npy`` file whose length is not known beforehand."""
 
     def __init__(self, path: Path, dtype: DTypeLike) -> None:
+        self.path = path
         self.dtype = np.dtype(dtype)
         self.length = 0
         self._file = path.open("wb+")
@@ -197,10 +235,20 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(self._file, {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)})
 
     def append(self, values: NDArray[Any]) -> None:
-        self._file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
+        with _writing(self.path):
+            self._file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
         self.length += len(values)
 
     def close(self) -> None:
         """Write the length into the header; a file that was not closed reads as empty."""
-        self._write_header()
-        self._file.close()
+        with _writing(self.path), self._file:
+            self._write_header()
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write a one-dimensional array; unlike numpy's own way, an error of writing says what and why."""
+    writer = ArrayWriter(path, array.dtype)
+    try:
+        writer.append(array)
+    finally:
+        writer.close()

@@ -4,12 +4,15 @@ import errno
 import os
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mhgrn.cli import kg, qa
 from mhgrn.errors import UserError
+
+INTERRUPTED = 130
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer has click's own, or a copy of it
 
 app = typer.Typer(
     name="mhgrn",
@@ -36,20 +39,25 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve whatever else runs
     try:
-        app()
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        sys.exit(code)
     except UserError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("mhgrn: interrupted.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        _fail(f"{error.format_message()} See `{context.command_path if context else 'mhgrn'} --help`.")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
-        advice = (
-            " Free some space and run the command again; what was there before is untouched." if error.errno == errno.ENOSPC else ""
-        )
+        full = error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+        advice = " Free some space and run the command again; what was there before is untouched." if full else ""
         _fail(f"{what}{error.strerror or error}.{advice}")
 
 

@@ -98,17 +98,15 @@ def evaluate(
     """A run's accuracy on a split of prepared data."""
     from mhgrn.data.prepared import PreparedData
     from mhgrn.errors import UserError
-    from mhgrn.storage import read_marker
-    from mhgrn.training.run import FORMAT, MARKER
+    from mhgrn.training.run import Run, read_about
 
-    about = read_marker(run, MARKER, "run", FORMAT)
+    about = read_about(run)
     place = data or Path(about["data"]["folder"])
     if data is None and not place.exists():
         raise UserError(f"the data of {run} was at {place}, where nothing is now; name its place with --data.")
     loaded = PreparedData.load(place)
-    loaded.split(split)
+    loaded.answered_split(split)
     from mhgrn.training.loop import evaluate as evaluate_run
-    from mhgrn.training.run import Run
 
     result = evaluate_run(Run.load(run, kg, features), loaded, split)
     if as_json:
@@ -133,6 +131,8 @@ def predict(
 
     if output.is_dir():
         raise UserError(f"{output} is a folder; name a file to write to.")
+    if output.exists() and questions.exists() and output.samefile(questions):
+        raise UserError(f"{output} is the file of questions; name another file to write to.")
     asked = list(read_questions(questions))
     if not asked:
         raise UserError(f"{questions} holds no question.")
@@ -142,7 +142,7 @@ def predict(
     rows: list[dict[str, Any]] = []
     for question in track(asked, "answering"):
         answer = qa.answer(question)
-        label = question.label(question.choices.index(answer.choice))
+        label = question.label(list(answer.probabilities).index(answer.choice))
         rows.append({"id": question.id, "answerKey": label, **answer.to_dict()})
     write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     known = [(q.label(q.answer), row["answerKey"]) for q, row in zip(asked, rows, strict=True) if q.answer is not None]

@@ -14,7 +14,17 @@ from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph, extract_all
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import track
-from mhgrn.storage import ArrayWriter, check_replaceable, fingerprint, load_array, new_folder, read_marker, write_json
+from mhgrn.storage import (
+    ArrayWriter,
+    check_replaceable,
+    fingerprint,
+    load_array,
+    new_folder,
+    read_marker,
+    save_array,
+    write_json,
+    write_text,
+)
 from mhgrn.text.grounding import Grounder, Mentions
 from mhgrn.text.statements import BUILDERS
 
@@ -45,7 +55,8 @@ class PreparedData:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        about = read_marker(folder, MARKER, "prepared data set", FORMAT)
+        keys = ("splits", "statements", "graph", "graph_fingerprint", "settings", "fingerprint")
+        about = read_marker(folder, MARKER, "prepared data set", FORMAT, keys)
         questions = []
         try:
             with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
@@ -60,6 +71,21 @@ class PreparedData:
             start += count
         arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", *COLUMNS)}
         statement_ptr = np.cumsum([0, *(len(q.choices) for q in questions)])
+        expected = {
+            "questions.jsonl": (start, len(questions)),
+            "questions.jsonl's choices": (about["statements"], int(statement_ptr[-1])),
+            "node_ptr.npy": (about["statements"] + 1, len(arrays["node_ptr"])),
+            "edge_ptr.npy": (about["statements"] + 1, len(arrays["edge_ptr"])),
+        }
+        for name, (wanted, found) in expected.items():
+            if found != wanted:
+                raise UserError(f"{folder / name}: {found} entries, not {wanted}; prepare the questions again.")
+        for name in COLUMNS:
+            pointer = arrays["node_ptr"] if name in ("concepts", "types") else arrays["edge_ptr"]
+            if len(arrays[name]) != pointer[-1]:
+                raise UserError(
+                    f"{folder / name}.npy: {len(arrays[name])} entries, not {pointer[-1]}; prepare the questions again."
+                )
         return cls(folder, about, questions, splits, statement_ptr, arrays.pop("node_ptr"), arrays.pop("edge_ptr"), arrays)
 
     @property
@@ -71,6 +97,18 @@ class PreparedData:
         if name not in self.splits:
             raise UserError(f"{self.folder} has no split {name!r}.{did_you_mean(name, self.splits)}")
         return self.splits[name]
+
+    def answered_split(self, name: str) -> range:
+        """:meth:`split`, after checking that it has questions and that each has its answer."""
+        numbers = self.split(name)
+        if not numbers:
+            raise UserError(f"the split {name} of {self.folder} is empty.")
+        for number in numbers:
+            if self.questions[number].answer is None:
+                raise UserError(
+                    f"the split {name} of {self.folder} has questions without an answer, e.g. {self.questions[number].id}."
+                )
+        return numbers
 
     def subgraph(self, statement: int) -> Subgraph:
         nodes = slice(int(self.node_ptr[statement]), int(self.node_ptr[statement + 1]))
@@ -140,8 +178,7 @@ def prepare(
     rows = [{"id": q.id, "stem": q.stem, "choices": q.choices, "answer": q.answer, "labels": q.labels} for q in questions]
     settings = {"statement": statement, "max_nodes": options.max_nodes}
     with new_folder(folder, MARKER) as partial:
-        with (partial / "questions.jsonl").open("w", encoding="utf-8") as out:
-            out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         sizes = _write_subgraphs(partial, extract_all(graph, mentions, options.max_nodes, options.workers), len(mentions))
         about = {
             "format": FORMAT,
@@ -172,8 +209,8 @@ def _write_subgraphs(folder: Path, subgraphs: Any, total: int) -> dict[str, Ints
     finally:
         for writer in writers.values():
             writer.close()
-    np.save(folder / "node_ptr.npy", np.cumsum(nodes), allow_pickle=False)
-    np.save(folder / "edge_ptr.npy", np.cumsum(edges), allow_pickle=False)
+    save_array(folder / "node_ptr.npy", np.cumsum(nodes))
+    save_array(folder / "edge_ptr.npy", np.cumsum(edges))
     return {"nodes": np.array(nodes[1:]), "facts": np.array(edges[1:]), "nodes cut": np.array(cut)}
 
 

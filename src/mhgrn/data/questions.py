@@ -33,24 +33,24 @@ class Question:
 
 def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple[str, tuple[str, ...]]:
     """Stem and choices without outer spaces, or an error that says what is wrong with them."""
-    if not isinstance(stem, str) or not stem.strip():
-        raise UserError("the question is empty.")
-    _check_characters("the question", stem)
+    cleaned = _cleaned("the question", stem)
     if len(choices) < 2:
         raise UserError(f"a question needs at least two choices, this one has {len(choices)}.")
-    for number, choice in enumerate(choices, start=1):
-        if not isinstance(choice, str) or not choice.strip():
-            raise UserError(f"choice {number} is empty.")
-        _check_characters(f"choice {number}", choice)
-    if len(set(choices)) < len(choices) and not may_repeat:
-        twice = next(c for c in choices if choices.count(c) > 1)
+    texts = tuple(_cleaned(f"choice {number}", choice) for number, choice in enumerate(choices, start=1))
+    if len(set(texts)) < len(texts) and not may_repeat:
+        twice = next(text for text in texts if texts.count(text) > 1)
         raise UserError(f"the choice {twice!r} is given twice.")
-    return stem.strip(), tuple(choice.strip() for choice in choices)
+    return cleaned, texts
 
 
-def _check_characters(what: str, text: str) -> None:
+def _cleaned(what: str, text: object) -> str:
+    if text is not None and not isinstance(text, str):
+        raise UserError(f"{what} is not text but {text!r}.")
+    if text is None or not text.strip():
+        raise UserError(f"{what} is empty.")
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise UserError(f"{what} holds half of a character (a lone surrogate).")
+    return text.strip()
 
 
 def read_questions(path: str | Path) -> Iterator[Question]:

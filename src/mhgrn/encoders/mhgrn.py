@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER
+from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import MLP, AttentivePooling, TypedLinear, gelu
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
@@ -49,11 +49,14 @@ class MHGRNLayer(nn.Module):
         attention_dim: int = 50,
         dropout: float = 0.1,
         epsilon: float = 0.0,
+        walks_from: Literal["any", "question"] = "any",
+        zero_hop: bool = False,
         form: Literal["sparse", "dense"] = "sparse",
         activation: Callable[[Tensor], Tensor] = gelu,
     ) -> None:
         super().__init__()
         self.hops, self.epsilon, self.activation = hops, epsilon, activation
+        self.walks_from, self.zero_hop = walks_from, zero_hop
         self.form: Literal["sparse", "dense"] = form
         self.typed = TypedLinear(in_dim, message_dim, NODE_TYPES)
         self.f = MLP(sentence_dim, attention_dim, NODE_TYPES, dropout)
@@ -73,16 +76,21 @@ class MHGRNLayer(nn.Module):
         """h [N, in_dim], s [G, S] → h' [N, out_dim]."""
         x = self.typed(h, batch.types)
         unused = 0.0 * sum(p.sum() for p in self.g.parameters())
-        weights = WalkWeights(self.f(s)[batch.graph, batch.types], self.delta(s) + unused, self.tau)
+        start = self.f(s)[batch.graph, batch.types]
+        if self.walks_from == "question":
+            start = start.masked_fill(batch.types != QUESTION, -torch.inf)
+        weights = WalkWeights(start, self.delta(s) + unused, self.tau)
         padding = self.W_pad[1:] if self.W_pad.dim() == 2 else self.W_pad
         z, log_d = multi_hop_messages(x, weights, self.W, padding, batch, self.form)  # [K, N, d]
         if self.epsilon:
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
+        if self.zero_hop:
+            z = torch.cat([x[None], z])  # [1 + K, N, d]
         query = self.length_query(s)[batch.graph]  # [N, d]
         length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [N, K]
         z_mean = torch.einsum("nk,knd->nd", length, z)
         out = self.dropout(self.activation(self.V(h) + self.V_message(z_mean)))
-        return out, LayerTrace(weights, length, log_d)
+        return out, LayerTrace(weights, length[:, -self.hops :], log_d)
 
 
 class MHGRN(GraphEncoder):
@@ -104,6 +112,8 @@ class MHGRN(GraphEncoder):
         attention_dim: int = 50,
         dropout: float = 0.1,
         epsilon: float = 0.0,
+        walks_from: Literal["any", "question"] = "any",
+        zero_hop: bool = False,
         pool_first_node_if_no_answer: bool = False,
         form: Literal["sparse", "dense"] = "sparse",
     ) -> None:
@@ -125,6 +135,8 @@ class MHGRN(GraphEncoder):
                 attention_dim,
                 dropout,
                 epsilon,
+                walks_from,
+                zero_hop,
                 form,
             )
             for width in widths[:-1]

@@ -39,6 +39,7 @@ class TextEncoder(nn.Module):
 
     def __init__(self, config: TextConfig) -> None:
         super().__init__()
+        from safetensors import SafetensorError
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging
 
@@ -49,7 +50,7 @@ class TextEncoder(nn.Module):
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(where)
             self.model = AutoModel.from_pretrained(where, use_safetensors=True if config.encoder == "minilm" else None)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SafetensorError) as error:
             reason = str(error).strip().splitlines()[0]
             raise UserError(
                 f"the text encoder {config.encoder!r} cannot be loaded: it is no folder of a model here, and the model hub did not"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.schema import Schema
-from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, write_json
+from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json
 from mhgrn.text.lemmas import LEMMATISER, concept_pattern, lemmatise
 
 MARKER = "graph.json"
@@ -135,7 +135,7 @@ class KnowledgeGraph:
         """Write the graph as a folder that appears whole or not at all."""
         with new_folder(Path(folder), MARKER) as partial:
             for name, array in self._arrays.items():
-                np.save(partial / f"{name}.npy", array, allow_pickle=False)
+                save_array(partial / f"{name}.npy", array)
             write_json(partial / MARKER, self.about)
         self.folder = Path(folder)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.answering import QuestionAnswerer
+from mhgrn.errors import UserError
 from mhgrn.progress import say
 from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder
 from mhgrn.storage import write_json
@@ -13,6 +14,10 @@ from mhgrn.training.loop import evaluate, most_edges_accuracy, train
 def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str, Any]:
     """Build, prepare, train, compare, answer. Prints the result and returns it as one object."""
     folder = folder or cache_folder()
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is not a folder; name a folder to work in.")
+    if json_file is not None and json_file.is_dir():
+        raise UserError(f"{json_file} is a folder; name a file to write to.")
     say(f"1/4  building the starter graph and preparing its questions in {folder}")
     starter = Starter.build(folder)
     graph, data = starter.graph, starter.data

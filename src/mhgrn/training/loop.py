@@ -24,7 +24,7 @@ from mhgrn.features import NameFeatures, open_features
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say, track
-from mhgrn.storage import fingerprint
+from mhgrn.storage import begin_folder, check_replaceable, fingerprint, take_place, write_text
 from mhgrn.training.run import MARKER, Run, build_model, describe
 
 EVAL_BATCH = 32  # questions
@@ -101,9 +101,7 @@ def question_loss(score: Tensor, batch: Batch) -> Tensor:
 
 def accuracy(examples: Examples, split: str, live_text: bool) -> float:
     """The share of a split's questions whose right choice scores highest."""
-    questions = list(examples.data.split(split))
-    if any(examples.data.questions[q].answer is None for q in questions):
-        raise UserError(f"the split {split} has questions without an answer; there is no accuracy to compute.")
+    questions = list(examples.data.answered_split(split))
     examples.run.model.eval()
     examples.run.encoder.eval()
     right = 0
@@ -122,7 +120,7 @@ def accuracy(examples: Examples, split: str, live_text: bool) -> float:
 def most_edges_accuracy(data: PreparedData, split: str) -> float:
     """A baseline without training: the choice whose concepts have most edges to the question's; t tied choices count 1/t."""
     total = 0.0
-    for q in data.split(split):
+    for q in data.answered_split(split):
         counts = [edges_between(subgraph) for subgraph in data.subgraphs(q)]
         best = [c for c, count in enumerate(counts) if count == max(counts)]
         total += (data.questions[q].answer in best) / len(best)
@@ -153,45 +151,34 @@ def _groups(run: Run, config: Config) -> list[dict[str, Any]]:
 
 def train(data: PreparedData, config: Config, folder: str | Path, graph: KnowledgeGraph | None = None, force: bool = False) -> Run:
     """Train a model on ``data`` and leave the best epoch's in ``folder``. Ctrl-C ends training and keeps the best so far."""
-    folder = Path(folder)
-    _make_room(folder, force)
+    folder = check_replaceable(Path(folder), MARKER)
+    if (folder / MARKER).is_file() and not force:
+        raise UserError(f"{folder} holds a trained run; name another folder, or replace it with --force.")
     for split in ("train", "dev"):
-        if not len(data.split(split)):
-            raise UserError(f"the split {split} of {data.folder} is empty.")
+        data.answered_split(split)
     graph = graph or data.load_graph()
     set_seed(config.seed)
     encoder = TextEncoder(config.text)
     trains_text = config.text.frozen_epochs is not None
     features = open_features(config.features, graph, TextEncoder(config.text) if trains_text else encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
-    about = describe(config, graph, encoder, features, {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint})
-    run = Run(folder, about, config, graph, encoder, features, model)
-    run.start()
-    examples = Examples(data, run)
-    if data.questions[data.split("train")[0]].answer is None:
-        raise UserError(f"the training questions of {data.folder} have no answers.")
-    metrics: dict[str, Any] = {}
+    source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
+    partial = begin_folder(folder, MARKER)
+    run = Run(partial, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
     try:
-        metrics = _fit(examples, run)
+        write_text(partial / "config.yaml", config.to_yaml())
+        _fit(Examples(data, run), run, folder)
     except KeyboardInterrupt:
-        if not (folder / MARKER).is_file():
+        if run.folder != folder:  # nothing to keep yet
             raise
         say(f"interrupted; {folder} keeps the best model so far.")
-    return run if not metrics else Run.load(folder, graph.folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Run.load(folder, graph.folder)
 
 
-def _make_room(folder: Path, force: bool) -> None:
-    if folder.is_file():
-        raise UserError(f"{folder} is a file; name a folder for the run.")
-    if (folder / MARKER).is_file():
-        if not force:
-            raise UserError(f"{folder} holds a trained run; name another folder, or replace it with --force.")
-        shutil.rmtree(folder)
-    elif folder.is_dir() and any(p.name not in ("config.yaml", "metrics.jsonl") for p in folder.iterdir()):
-        raise UserError(f"{folder} exists and holds other things; name another folder.")
-
-
-def _fit(examples: Examples, run: Run) -> dict[str, Any]:
+def _fit(examples: Examples, run: Run, folder: Path) -> None:
+    """Train, and keep the best epoch: the run takes its place in ``folder`` once there is a model to keep."""
     config, settings = run.config, run.config.training
     thaw = config.text.frozen_epochs
     run.encoder.requires_grad_(thaw == 0)
@@ -200,6 +187,7 @@ def _fit(examples: Examples, run: Run) -> dict[str, Any]:
     order = np.array(examples.data.split("train"))
     shuffler = np.random.default_rng(config.seed)
     best: dict[str, Any] = {"dev_accuracy": -1.0}
+    rows = ""
     for epoch in range(settings.epochs):
         began = time.monotonic()
         live_text = thaw is not None and epoch >= thaw
@@ -227,18 +215,20 @@ def _fit(examples: Examples, run: Run) -> dict[str, Any]:
             "dev_accuracy": accuracy(examples, "dev", live_text),
             "seconds": round(time.monotonic() - began, 2),
         }
-        with (run.folder / "metrics.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(row) + "\n")
+        rows += json.dumps(row) + "\n"
+        write_text(run.folder / "metrics.jsonl", rows)
         if not np.isfinite(row["loss"]):
             raise UserError(f"the loss is {row['loss']} in epoch {epoch + 1}: try a smaller training.learning_rate.")
         if row["dev_accuracy"] >= best["dev_accuracy"]:
             improved = row["dev_accuracy"] > best["dev_accuracy"]
             best = row | {"last_better": epoch if improved else best["last_better"]}
             run.save({k: v for k, v in row.items() if k != "seconds"}, text_changed=live_text)
+            if run.folder != folder:
+                take_place(run.folder, folder)
+                run.folder = folder
         say(f"epoch {row['epoch']:>3}  loss {row['loss']:.4f}  dev {row['dev_accuracy']:.1%}  best {best['dev_accuracy']:.1%}")
         if epoch - best["last_better"] >= settings.patience and epoch >= (thaw or 0):
             break
-    return best
 
 
 def evaluate(run: Run, data: PreparedData, split: str) -> dict[str, Any]:

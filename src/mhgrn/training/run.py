@@ -17,7 +17,7 @@ from mhgrn.errors import UserError
 from mhgrn.features import NodeFeatures, open_features
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
-from mhgrn.storage import load_tensors, read_marker, save_tensors, write_json, write_text
+from mhgrn.storage import load_tensors, read_marker, save_tensors, write_json
 
 MARKER = "run.json"
 FORMAT = 1
@@ -64,7 +64,7 @@ class Run:
     def load(cls, folder: str | Path, kg: str | Path | None = None, features: str | None = None) -> Self:
         """Load a run. ``kg`` names its graph's new place, or another graph of the same schema; ``features`` likewise."""
         folder = Path(folder)
-        about = read_marker(folder, MARKER, "run", FORMAT)
+        about = read_about(folder)
         config = Config.of(about["config"])
         graph = _find_graph(folder, about, kg)
         encoder = TextEncoder(config.text)
@@ -98,12 +98,6 @@ class Run:
             tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
         save_tensors(self.folder / WEIGHTS, tensors)
         write_json(self.folder / MARKER, self.about | {"metrics": metrics})
-
-    def start(self) -> None:
-        """Write what is known before training."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.folder / "config.yaml", self.config.to_yaml())
-        (self.folder / "metrics.jsonl").write_text("", encoding="utf-8")
 
 
 def describe(
@@ -145,6 +139,12 @@ def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> K
             f" ({len(ours)}: {', '.join(ours[:3])}…, not {len(theirs)}: {', '.join(theirs[:3])}…)."
         )
     return graph
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a run folder says of itself, checked."""
+    keys = ("config", "graph", "graph_fingerprint", "schema", "text_weights", "feature_dim", "data")
+    return read_marker(folder, MARKER, "run", FORMAT, keys)
 
 
 def parameter_count(module: torch.nn.Module) -> int:

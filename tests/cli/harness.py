@@ -1,0 +1,105 @@
+"""The command line as its tests see it: outcomes, and a small project to run it on."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from mhgrn.starter import FACTS, HERE
+
+COMMAND = str(Path(sys.executable).with_name("mhgrn"))
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}  # tests run side by side
+TINY = ("--set", "training.epochs=2", "--set", "seed=3")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+class Refused(Protocol):
+    def __call__(self, args: list[str], says: list[str], lines: int | None = 1) -> str: ...
+
+
+def in_a_process(*args: str | Path, **options: Any) -> Outcome:
+    """Run the command as a user does."""
+    command = [COMMAND, *map(str, args)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False, **options)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every path below a folder, with the digest of its bytes."""
+
+    def digest(path: Path) -> str:
+        is_regular = path.is_file() and not path.is_symlink()
+        return hashlib.sha256(path.read_bytes()).hexdigest() if is_regular else str(path.lstat().st_mode)
+
+    return {str(path.relative_to(folder)): digest(path) for path in sorted(folder.rglob("*"))}
+
+
+def edit_json(path: Path, change: Callable[[Any], object]) -> None:
+    """Alter a JSON object in its file."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A user's folders after `kg build`, `prepare` and `train`."""
+
+    root: Path
+
+    @property
+    def questions(self) -> Path:
+        return self.root / "questions"
+
+    @property
+    def graph(self) -> Path:
+        return self.root / "graph"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    def copy(self, root: Path) -> "Project":
+        """The same project elsewhere, each folder knowing the others' new places."""
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
+        other = Project(root)
+        edit_json(other.data / "prepared.json", lambda about: about.update(graph=str(other.graph)))
+        edit_json(other.run / "run.json", lambda about: about.update(graph=str(other.graph)))
+        edit_json(other.run / "run.json", lambda about: about["data"].update(folder=str(other.data)))
+        return other
+
+
+def make_project(root: Path) -> Project:
+    project = Project(root)
+    project.questions.mkdir(parents=True)
+    for split, count in (("train", 12), ("dev", 8), ("test", 8)):
+        lines = (HERE / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
+        (project.questions / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+    for step, args in {
+        "build": ["kg", "build", FACTS, "--schema", "conceptnet", "-o", project.graph, "--json"],
+        "prepare": ["prepare", project.questions, "--kg", project.graph, "-o", project.data, "--json"],
+        "train": ["train", "--data", project.data, "-o", project.run, *TINY, "--json"],
+    }.items():
+        outcome = in_a_process(*args)
+        assert outcome.code == 0, outcome
+        (root / f"{step}.json").write_text(outcome.out, encoding="utf-8")
+    return project

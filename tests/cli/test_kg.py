@@ -1,0 +1,121 @@
+"""mhgrn kg: from files of triples to a graph folder and what it says of itself."""
+
+import gzip
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness import COMMAND, Command, Project, in_a_process
+
+from mhgrn.starter import FACTS
+
+TRIPLES = "head\trelation\ttail\ndesk\tAtLocation\tclassroom\nchild\tAtLocation\tclassroom\ncat\tIsA\tanimal\n"
+
+
+@pytest.fixture
+def triples(tmp_path: Path) -> Path:
+    path = tmp_path / "triples.tsv"
+    path.write_text(TRIPLES, encoding="utf-8")
+    return path
+
+
+def facts(here: Command, graph: Path, concept: str) -> set[tuple[str, ...]]:
+    return {tuple(fact) for fact in json.loads(here("kg", "show", graph, concept, "--json").out)}
+
+
+def test_processes_build_describe_and_show(project: Project) -> None:
+    built = json.loads((project.root / "build.json").read_text())
+    rows = len(FACTS.read_text(encoding="utf-8").splitlines()) - 1
+    assert built["report"]["rows"] == rows
+    info = json.loads(in_a_process("kg", "info", project.graph, "--json").out)
+    assert (info["concepts"], info["facts"], info["schema"]) == (built["concepts"], built["facts"], "conceptnet")
+    assert sum(info["relations"].values()) == info["facts"]
+    text = in_a_process("kg", "info", project.graph).out
+    assert f"{info['facts']:,} facts" in text
+    shown = in_a_process("kg", "show", project.graph, "Milk", "--json")
+    assert ["milk", "UsedFor", "drinking"] in json.loads(shown.out)
+    assert shown.err == ""
+    assert "milk —UsedFor→ drinking" in in_a_process("kg", "show", project.graph, "milk").out
+
+
+def test_shown_facts_are_the_file_s(triples: Path, here: Command, tmp_path: Path) -> None:
+    assert here("kg", "build", triples, "-o", tmp_path / "graph").code == 0
+    expected = {("desk", "AtLocation", "classroom"), ("child", "AtLocation", "classroom")}
+    assert facts(here, tmp_path / "graph", "classroom") == expected
+
+
+def test_show_stops_at_the_limit_and_says_so(triples: Path, here: Command, tmp_path: Path) -> None:
+    here("kg", "build", triples, "-o", tmp_path / "graph")
+    lines = here("kg", "show", tmp_path / "graph", "classroom", "--limit", "1").out.splitlines()
+    assert len(lines) == 2
+    assert "1 more" in lines[1]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_conceptnet_release_format(compress: bool, here: Command, tmp_path: Path) -> None:
+    rows = [
+        ["/a/1", "/r/HasA", "/c/en/cat/n", "/c/en/tail", '{"weight": 2.0}'],
+        ["/a/2", "/r/IsA", "/c/en/cat", "/c/en/animal", '{"weight": 1.0}'],
+        ["/a/3", "/r/IsA", "/c/fr/chat", "/c/fr/animal", '{"weight": 1.0}'],
+        ["/a/4", "/r/dbpedia/genre", "/c/en/cat", "/c/en/animal", '{"weight": 1.0}'],
+    ]
+    text = "".join("\t".join(row) + "\n" for row in rows).encode()
+    source = tmp_path / ("assertions.csv.gz" if compress else "assertions.csv")
+    source.write_bytes(gzip.compress(text) if compress else text)
+    report = json.loads(here("kg", "build", source, "-o", tmp_path / "graph", "--json").out)["report"]
+    assert (report["rows"], report["kept"], report["other_language"]) == (4, 2, 1)
+    # HasA is PartOf the other way round
+    assert facts(here, tmp_path / "graph", "cat") == {("tail", "PartOf", "cat"), ("cat", "IsA", "animal")}
+
+
+def test_a_few_malformed_rows_are_left_out_and_named(here: Command, tmp_path: Path) -> None:
+    source = tmp_path / "triples.tsv"
+    good = [f"thing{i}\tIsA\tobject" for i in range(300)]
+    source.write_text("\n".join([*good, "two\tfields"]) + "\n", encoding="utf-8")
+    built = here("kg", "build", source, "-o", tmp_path / "graph")
+    assert built.code == 0
+    assert f"left out: {source}:301: 2 fields" in built.err
+    assert "1 malformed" in built.out
+
+
+def test_a_second_build_replaces_the_first(triples: Path, here: Command, tmp_path: Path) -> None:
+    graph = tmp_path / "graph"
+    here("kg", "build", triples, "-o", graph)
+    triples.write_text(TRIPLES + "dog\tIsA\tanimal\n", encoding="utf-8")
+    assert here("kg", "build", triples, "-o", graph).code == 0
+    assert json.loads(here("kg", "info", graph, "--json").out)["facts"] == 4
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["graph", "triples.tsv"]
+
+
+def test_a_link_to_a_graph_may_be_built_over(triples: Path, here: Command, tmp_path: Path) -> None:
+    graph, link = tmp_path / "graph", tmp_path / "link"
+    here("kg", "build", triples, "-o", graph)
+    link.symlink_to(graph)
+    triples.write_text(TRIPLES + "dog\tIsA\tanimal\n", encoding="utf-8")
+    built = here("kg", "build", triples, "-o", link)
+    assert built.code == 0, built
+    assert json.loads(here("kg", "info", link, "--json").out)["facts"] == 4
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["graph", "link", "triples.tsv"]
+
+
+def test_shuffled_relations_keep_the_edges(project: Project, here: Command, tmp_path: Path) -> None:
+    assert here("kg", "shuffle-relations", project.graph, "-o", tmp_path / "shuffled", "--seed", "1").code == 0
+    ours, theirs = (facts(here, graph, "milk") for graph in (tmp_path / "shuffled", project.graph))
+    assert {(h, t) for h, _, t in ours} == {(h, t) for h, _, t in theirs}
+    assert ours != theirs
+
+
+def test_results_and_messages_do_not_mix(triples: Path, tmp_path: Path) -> None:
+    built = in_a_process("kg", "build", triples, "-o", tmp_path / "graph", "--json")
+    assert json.loads(built.out)["facts"] == 3
+    assert built.err == ""
+
+
+def test_a_closed_pipe_is_no_error_message(project: Project) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    shown = subprocess.run([COMMAND, "kg", "show", str(project.graph), "milk"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert shown.stderr == b""

@@ -1,0 +1,169 @@
+"""Settings: presets, overrides, and what is said of wrong ones."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mhgrn.config import PRESETS, Config
+from mhgrn.errors import UserError
+
+
+def refusal(file: Path | None = None, *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        Config.load(file, list(overrides))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    return tmp_path / "settings.yaml"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_sets_its_values_and_no_others(preset: str) -> None:
+    default, chosen = Config().model_dump(), Config.load(overrides=[f"preset={preset}"]).model_dump()
+    for key, value in PRESETS[preset].items():
+        if isinstance(value, dict):
+            assert chosen[key] == default[key] | value
+        else:
+            assert chosen[key] == value
+    untouched = default.keys() - PRESETS[preset].keys() - {"preset"}
+    assert {key: chosen[key] for key in untouched} == {key: default[key] for key in untouched}
+
+
+def test_published_settings_are_the_published_ones() -> None:
+    published = Config.load(overrides=["preset=as_published"])
+    assert (published.mhgrn.initial_scale, published.mhgrn.epsilon) == (0.02, 1e-15)
+    assert published.mhgrn.pool_first_node_if_no_answer
+    assert Config.load(overrides=["preset=paper"]).mhgrn.relation_weights == "full"
+
+
+def test_override_beats_file_beats_preset_beats_default(settings: Path) -> None:
+    settings.write_text("preset: paper\nmhgrn: {layers: 2, heads: 4}\n", encoding="utf-8")
+    config = Config.load(settings, ["mhgrn.heads=8"])
+    assert (config.mhgrn.heads, config.mhgrn.layers, config.mhgrn.relation_weights, config.mhgrn.hops) == (8, 2, "full", 2)
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "key", "value"),
+    [
+        ("mhgrn.hops=3", "mhgrn", "hops", 3),
+        (" mhgrn.hops = 3", "mhgrn", "hops", 3),
+        ("training.learning_rate=1e-4", "training", "learning_rate", 1e-4),
+        ("mhgrn.initial_scale=1e-2", "mhgrn", "initial_scale", 0.01),
+        ("text.frozen_epochs=null", "text", "frozen_epochs", None),
+        ("text.encoder=a=b", "text", "encoder", "a=b"),
+    ],
+)
+def test_an_override_is_read_as_yaml(override: str, section: str, key: str, value: object) -> None:
+    assert Config.load(overrides=[override]).model_dump()[section][key] == value
+
+
+def test_the_last_override_counts() -> None:
+    assert Config.load(overrides=["seed=1", "seed=2"]).seed == 2
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_is_written_reads_back(preset: str, settings: Path) -> None:
+    config = Config.load(overrides=[f"preset={preset}", "training.learning_rate=1e-5", "text.encoder=ü"])
+    settings.write_text(config.to_yaml(), encoding="utf-8")
+    assert Config.load(settings) == config
+
+
+def test_nothing_in_a_file_is_the_default(settings: Path) -> None:
+    settings.write_text("# all commented out\n", encoding="utf-8")
+    assert Config.load(settings) == Config()
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Config().seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("mhgrn.hop=3", "unknown setting mhgrn.hop. Did you mean hops?"),
+        ("traning.epochs=3", "unknown setting traning. Did you mean training?"),
+        ("zzz=3", "unknown setting zzz. Known: features,"),
+        ("preset=papr", "unknown preset 'papr'. Did you mean paper?"),
+    ],
+)
+def test_an_unknown_key_suggests_a_known_one(override: str, says: str) -> None:
+    assert says in refusal(None, override)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("mhgrn.hops", "0", "0"),
+        ("mhgrn.hops", "2.5", "2.5"),
+        ("mhgrn.hops", "two", "'two'"),
+        ("mhgrn.dropout", "1", "1"),
+        ("mhgrn.dropout", ".nan", "nan"),
+        ("mhgrn.initial_scale", "big", "'big'"),
+        ("mhgrn.initial_scale", "-1", "-1"),
+        ("mhgrn.relation_weights", "dense", "'dense'"),
+        ("mhgrn.epsilon", ".inf", "inf"),
+        ("training.learning_rate", "0", "0"),
+        ("training.learning_rate", ".inf", "inf"),
+        ("training.learning_rate", ".nan", "nan"),
+        ("training.epochs", "[1, 2]", "[1, 2]"),
+        ("text.max_length", "4", "4"),
+        ("text.encoder", "3", "3"),
+        ("text.encoder", "", "None"),
+        ("graph_encoder", "gcn", "'gcn'"),
+        ("seed", "-1", "-1"),
+        ("text", "3", "3"),
+        ("preset", "[paper]", "paper"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key(key: str, value: str, shown: str) -> None:
+    message = refusal(None, f"{key}={value}")
+    assert f"setting {key}:" in message or f"unknown {key} " in message
+    assert shown in message
+
+
+@pytest.mark.parametrize("override", ["mhgrn.hops", "mhgrn.hops=[", "=3", "mhgrn.=3", "seed.x=3"])
+def test_a_malformed_override_is_named(override: str) -> None:
+    message = refusal(None, override)
+    assert override in message or f"setting {override.partition('=')[0]}" in message or "setting seed" in message
+
+
+def test_an_override_below_a_value_of_the_file(settings: Path) -> None:
+    settings.write_text("mhgrn: 3\n", encoding="utf-8")
+    assert "mhgrn is a value, not a section" in refusal(settings, "mhgrn.hops=3")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("seed: 1\nmhgrn: {hops: 2\n", ":3: not YAML"),
+        ("seed: 1\n\tmhgrn: 2\n", ":2: not YAML"),
+        ("seed: 'open\n", ":2: not YAML"),
+        ("- seed\n", "`key: value`"),
+        ("just text\n", "`key: value`"),
+    ],
+)
+def test_a_yaml_error_names_file_and_line(text: str, says: str, settings: Path) -> None:
+    settings.write_text(text, encoding="utf-8")
+    message = refusal(settings)
+    assert message.startswith(str(settings))
+    assert says in message
+
+
+def test_a_file_in_another_encoding(settings: Path) -> None:
+    settings.write_bytes("text: {encoder: 'é'}\n".encode("latin-1"))
+    assert str(settings) in refusal(settings)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert f"{tmp_path / 'no.yaml'} does not exist" in refusal(tmp_path / "no.yaml")
+
+
+def test_keys_that_are_not_text(settings: Path) -> None:
+    settings.write_text(yaml.safe_dump({1: 2}), encoding="utf-8")
+    assert "1" in refusal(settings)

@@ -10,6 +10,7 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.nn.message_passing import Messages, WalkWeights
 from mhgrn.training.run import parameter_count
 
 S, FEATURES, RELATIONS = 6, 5, 2
@@ -21,8 +22,8 @@ def encoder(form: str = "sparse", **settings: object) -> MHGRN:
     return made.double().eval()
 
 
-def batch_and_inputs(seed: int, graphs: int, answers: bool = True) -> tuple[GraphBatch, torch.Tensor, torch.Tensor]:
-    batch = oracles.random_batch(np.random.default_rng(seed), graphs, RELATIONS, max_nodes=5, answers=answers)
+def batch_and_inputs(seed: int, graphs: int, answers: bool = True, edges: int = 6) -> tuple[GraphBatch, torch.Tensor, torch.Tensor]:
+    batch = oracles.random_batch(np.random.default_rng(seed), graphs, RELATIONS, max_nodes=5, edges=edges, answers=answers)
     generator = torch.Generator().manual_seed(seed)
     s = torch.randn(graphs, S, generator=generator, dtype=torch.float64)
     return batch, s, torch.randn(len(batch.concepts), FEATURES, generator=generator, dtype=torch.float64)
@@ -34,6 +35,13 @@ def test_published_parameter_counts(hops: int, count: int) -> None:
     assert parameter_count(model) == count
 
 
+def enumerated(
+    x: torch.Tensor, weights: WalkWeights, W: torch.Tensor, W_pad: torch.Tensor, batch: GraphBatch, form: str
+) -> Messages:
+    z, d = oracles.messages(x, weights, W, W_pad, batch)
+    return Messages(z, d.log())
+
+
 @settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
@@ -42,18 +50,36 @@ def test_published_parameter_counts(hops: int, count: int) -> None:
     full=st.booleans(),
     graphs=st.integers(1, 3),
     answers=st.booleans(),
+    zero_hop=st.booleans(),
+    walks_from=st.sampled_from(["any", "question"]),
 )
-def test_whole_encoder_sparse_equals_dense(seed: int, hops: int, layers: int, full: bool, graphs: int, answers: bool) -> None:
-    batch, s, features = batch_and_inputs(seed, graphs, answers)
+def test_whole_encoder_sparse_dense_and_enumeration_agree(
+    seed: int, hops: int, layers: int, full: bool, graphs: int, answers: bool, zero_hop: bool, walks_from: str
+) -> None:
+    batch, s, features = batch_and_inputs(seed, graphs, answers, edges=3)
     results = []
-    for form in ("sparse", "dense"):
-        model = encoder(form, hops=hops, layers=layers, message_dim=6, out_dim=4, relation_weights="full" if full else "diagonal")
-        g = model(s, features, batch).g
+    for form in ("enumeration", "sparse", "dense"):
+        model = encoder(
+            form,
+            hops=hops,
+            layers=layers,
+            message_dim=6,
+            out_dim=4,
+            relation_weights="full" if full else "diagonal",
+            zero_hop=zero_hop,
+            walks_from=walks_from,
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            if form == "enumeration":
+                patch.setattr("mhgrn.encoders.mhgrn.multi_hop_messages", enumerated)
+            g = model(s, features, batch).g
         (g * torch.linspace(-1, 1, g.numel(), dtype=g.dtype).view_as(g)).sum().backward()
-        results.append((g, [torch.zeros(()) if p.grad is None else p.grad for p in model.parameters()]))
-    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-10, atol=1e-12)
-    for sparse, dense in zip(results[0][1], results[1][1], strict=True):
-        torch.testing.assert_close(sparse, dense, rtol=1e-8, atol=1e-10)
+        results.append((g, [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]))
+    expected, gradients = results[0]
+    for found, found_gradients in results[1:]:
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        for gradient, wanted in zip(found_gradients, gradients, strict=True):
+            torch.testing.assert_close(gradient, wanted, rtol=1e-8, atol=1e-10)
 
 
 @settings(max_examples=30)

@@ -1,0 +1,54 @@
+"""What the README shows works."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from mhgrn.cli import app
+from mhgrn.config import Config
+from mhgrn.data.prepared import PreparedData
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.training.loop import train
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_python_example_runs(
+    small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(small_data, Config.of({"training": {"epochs": 1}, "features": "random"}), tmp_path / "run", starter_graph)
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(block, names)  # the README's own text
+    assert names["answer"].choice in ("schoolroom", "patio", "furniture store")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_that_pages_name_exist(page: Path) -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for line in re.findall(r"^\$? ?(mhgrn [a-z].*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        words = line.partition("#")[0].split()[1:]
+        command = commands[words.pop(0)]
+        if hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-") and len(word) > 1} <= known, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
+
+
+def test_the_two_commands_are_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in ("demo", "test"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("make test")
+    assert shutil.which("make")

@@ -120,9 +120,8 @@ def main() -> None:
         speedup = dense[best]["seconds"] / sparse["seconds"]
         memory = dense[20]["memory"] / sparse_equal["memory"]
         result["speedup"][K], result["memory_ratio"][K] = round(speedup, 1), round(memory, 1)
-        print(
-            f"K = {K}: {speedup:6.1f} times faster than dense (micro-batch {best}), dense takes {memory:5.1f} times the memory (20)"
-        )
+        pace = f"{speedup:5.1f} times as fast as dense at its best micro-batch ({best})"
+        print(f"K = {K}: {pace}, {1 / memory:.2f} of its memory (both at 20)")
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

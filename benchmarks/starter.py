@@ -4,7 +4,7 @@
 
 Dev accuracy over seeds of text and graph, text alone, most edges; and of text and graph after the graph's relation labels were
 dealt out at random. The wrong choices of the dev and test questions were picked to be close to the question in the built-in
-encoder's eyes, which holds the text-only model down; so the comparison is repeated on training questions that were written
+encoder's eyes, which may hold the text-only model down; so the comparison is repeated on training questions that were written
 without looking at any text similarity, held out here together with every other question that rests on the same facts.
 ``--test`` runs the test questions too.
 """

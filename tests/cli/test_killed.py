@@ -162,7 +162,9 @@ def test_ctrl_c_during_training_keeps_the_best_so_far(own: Project, here: Comman
     assert "Traceback" not in err
     assert f"{run} keeps the best model so far" in err
     assert not [path.name for path in run.iterdir() if "partial" in path.name]
-    kept = json.loads((run / "run.json").read_text(encoding="utf-8"))["metrics"]
+    about = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    assert "finished" not in about
+    kept = about["metrics"]
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     assert kept["dev_accuracy"] == max(row["dev_accuracy"] for row in rows)
     evaluated = json.loads(here("eval", run, "--split", "dev", "--json").out)

@@ -59,12 +59,12 @@ def starter_run() -> Path:
     """The starter model's run folder, trained first if it is not there."""
     from mhgrn.progress import say
     from mhgrn.training.loop import train
+    from mhgrn.training.run import MARKER, read_about
 
     folder = cache_folder()
     run = folder / "run"
-    if not (run / "done").is_file():
+    if not (run / MARKER).is_file() or not read_about(run).get("finished"):
         say(f"training the starter model once, into {folder} …")
         starter = Starter.build(folder)
         train(starter.data, starter.config(), run, starter.graph, force=True)
-        (run / "done").touch()
     return run

@@ -28,7 +28,6 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
     )
     say("2/4  training MHGRN on text and graph")
     run = train(data, starter.config(seed=seed), folder / "run", graph, force=True)
-    (run.folder / "done").touch()
     say("3/4  training the same without the graph, to compare")
     text_run = train(data, starter.config(seed=seed, graph_encoder="none"), folder / "text-run", graph, force=True)
     accuracy = {

@@ -24,8 +24,8 @@ from mhgrn.features import NameFeatures, open_features
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say, track
-from mhgrn.storage import begin_folder, check_replaceable, fingerprint, take_place, write_text
-from mhgrn.training.run import MARKER, Run, build_model, describe
+from mhgrn.storage import begin_folder, check_replaceable, fingerprint, take_place, write_json, write_text
+from mhgrn.training.run import MARKER, Run, build_model, describe, read_about
 
 EVAL_BATCH = 32  # questions
 
@@ -168,6 +168,7 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     try:
         write_text(partial / "config.yaml", config.to_yaml())
         _fit(Examples(data, run), run, folder)
+        write_json(folder / MARKER, read_about(folder) | {"finished": True})
     except KeyboardInterrupt:
         if run.folder != folder:  # nothing to keep yet
             raise

@@ -1,14 +1,11 @@
 """Shared set-up: no network, small shared artefacts, and where real data sets may be found."""
 
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
-sys.path.insert(0, str(Path(__file__).parent))
-
 import pytest
 import torch
 from hypothesis import settings

@@ -215,7 +215,7 @@ def load_array(path: Path) -> NDArray[Any]:
     except (ValueError, EOFError, OSError) as error:
         raise UserError(f"{path} is damaged ({error}); build its folder again.") from None
     if not isinstance(loaded, np.ndarray) or not loaded.ndim:
-        raise UserError(f"{path} is damaged (not an array with rows); build its folder again.")
+        raise UserError(f"{path} is damaged: not an array with rows; make it again.")
     return loaded.view(np.ndarray)  # slicing a numpy.memmap is several times slower
 
 

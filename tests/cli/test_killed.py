@@ -45,6 +45,14 @@ def wait_for(condition: Callable[[], object], child: subprocess.Popen[str], seco
         time.sleep(0.002)
 
 
+def open_files(pid: int) -> list[str]:
+    """What a process has open, on Linux."""
+    try:
+        return [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:  # one was closed while we looked
+        return []
+
+
 def kill_again_and_again(args: list[object], target: Path, load: Callable[[Path], object], kills: int, lasts: float) -> None:
     """SIGKILL at random moments, every other time while the folder is being written."""
     dice = random.Random(kills)
@@ -145,7 +153,7 @@ def test_a_build_killed_between_two_steps_of_replacing_keeps_old_or_new(project:
 
 def test_ctrl_c_during_a_build_leaves_nothing(many_triples: Path, tmp_path: Path) -> None:
     child = start("kg", "build", many_triples, "-o", tmp_path / "graph")
-    time.sleep(1.5)
+    wait_for(lambda: str(many_triples) in open_files(child.pid), child)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate()
     assert (child.returncode, out, err) == (130, "", "mhgrn: interrupted.\n")

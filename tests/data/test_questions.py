@@ -71,7 +71,7 @@ def choices(*entries: Any) -> dict[str, Any]:
         (line(texts=()), "at least two choices"),
         (line(texts=("bank", " ")), "choice 2 is empty"),
         (line(texts=("bank", None)), "choice 2 is empty"),
-        (line(texts=("bank", ["x"])), "choice 2 is empty"),
+        (line(texts=("bank", ["x"])), "choice 2 is not text"),
         (line(key="E"), "answerKey 'E' is none of the labels A, B"),
         (line(question=choices({"label": "B", "text": "a"}, {"label": "B", "text": "b"})), "label"),
         (line("first"), "the id 'qfirst' is that of line 1 too"),

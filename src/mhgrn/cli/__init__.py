@@ -40,6 +40,7 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve whatever else runs
     try:
         code = app(standalone_mode=False) or 0
+        sys.stdout.flush()  # here, where an error of writing is still ours to report
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.exit(code)
@@ -52,13 +53,20 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         _fail(f"{error.format_message()} See `{context.command_path if context else 'mhgrn'} --help`.")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(1)
     except OSError as error:
+        if error.filename is None:
+            _drop_output()
         what = f"{error.filename}: " if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
         advice = " Free some space and run the command again; what was there before is untouched." if full else ""
         _fail(f"{what}{error.strerror or error}.{advice}")
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere, or Python complains of it once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> None:

@@ -54,6 +54,9 @@ class TrainingConfig(_Section):
     learning_rate: float = Field(1e-3, gt=0, description="of everything but the text encoder")
     weight_decay: float = Field(0.01, ge=0)
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
+    threads: int | None = Field(
+        None, ge=1, description="processor threads of a step; null: all. Small graphs train faster with one"
+    )
 
 
 class Config(_Section):

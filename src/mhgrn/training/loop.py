@@ -4,7 +4,8 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,7 +168,11 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     run = Run(partial, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
     try:
         write_text(partial / "config.yaml", config.to_yaml())
-        _fit(Examples(data, run), run, folder)
+        examples = Examples(data, run)
+        if config.text.frozen_epochs != 0:
+            _ = examples.vectors  # encoded with all threads, before training takes its share of them
+        with _threads(config.training.threads):
+            _fit(examples, run, folder)
         write_json(folder / MARKER, read_about(folder) | {"finished": True})
     except KeyboardInterrupt:
         if run.folder != folder:  # nothing to keep yet
@@ -176,6 +181,16 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return Run.load(folder, graph.folder)
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _fit(examples: Examples, run: Run, folder: Path) -> None:

@@ -51,6 +51,7 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
 
 
 def _text(result: dict[str, Any], answers: list[str], folder: Path) -> str:
+    run = "starter" if folder == cache_folder() else folder / "run"
     accuracy = result["accuracy"]
     return "\n".join(
         [
@@ -61,6 +62,6 @@ def _text(result: dict[str, Any], answers: list[str], folder: Path) -> str:
             "",
             "\n\n".join(answers),
             "",
-            f'Ask it yourself: mhgrn ask {folder / "run"} "Where do you keep milk?" -c fridge -c oven -c drawer',
+            f'Ask it yourself: mhgrn ask {run} "Where do you keep milk?" -c refrigerator -c oven -c drawer',
         ]
     )

@@ -167,3 +167,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_keys_that_are_not_text(settings: Path) -> None:
     settings.write_text(yaml.safe_dump({1: 2}), encoding="utf-8")
     assert "1" in refusal(settings)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "as_published"])
+def test_the_explained_settings_are_a_file_that_loads_as_the_same(preset: str, settings: Path) -> None:
+    config = Config.load(None, [f"preset={preset}"])
+    settings.write_text(config.explained(), encoding="utf-8")
+    assert Config.load(settings) == config
+    assert "hops: 2  # K, the longest walk" in config.explained()

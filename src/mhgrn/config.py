@@ -1,7 +1,7 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -48,7 +48,7 @@ class MHGRNConfig(_Section):
 
 class TrainingConfig(_Section):
     epochs: int = Field(100, ge=1)
-    patience: int = Field(5, ge=1, description="epochs without a better dev accuracy before stopping")
+    patience: int = Field(2, ge=1, description="epochs without a better dev accuracy before stopping")
     batch_size: int = Field(32, ge=1, description="questions a step")
     micro_batch: int | None = Field(None, ge=1, description="questions at once; null: the whole batch")
     learning_rate: float = Field(1e-3, gt=0, description="of everything but the text encoder")
@@ -108,6 +108,10 @@ class Config(_Section):
         except ValidationError as error:
             raise UserError(_explain(error)) from None
 
+    def explained(self) -> str:
+        """As YAML, with what each setting means beside it."""
+        return "\n".join(_explained_lines(self))
+
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
 
@@ -119,15 +123,27 @@ PRESETS: dict[str, dict[str, Any]] = {
         "score": "mlp",
         "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 0},
         "mhgrn": {"relation_weights": "full"},
-        "training": {"patience": 2},
     },
     # what the published numbers were made with
     "as_published": {
         "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 3},
         "mhgrn": {"initial_scale": 0.02, "epsilon": 1e-15, "pool_first_node_if_no_answer": True},
-        "training": {"patience": 2},
     },
 }
+
+
+def _explained_lines(section: _Section, indent: str = "") -> list[str]:
+    lines = []
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, _Section):
+            lines += [f"{indent}{name}:", *_explained_lines(value, indent + "  ")]
+            continue
+        options = [str(o) for o in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
+        meaning = "; ".join(filter(None, [field.description, " | ".join(options)]))
+        shown = yaml.safe_dump(value).removesuffix("\n...\n").strip()
+        lines.append(f"{indent}{name}: {shown}" + (f"  # {meaning}" if meaning else ""))
+    return lines
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is there already.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model; the best epoch on dev is kept. Ctrl-C keeps the best so far."""
+    """Train a model; the best epoch on dev is kept. Ctrl-C keeps the best so far. `mhgrn settings` lists what can be set."""
     from mhgrn.config import Config
     from mhgrn.data.prepared import PreparedData
 
@@ -82,6 +82,18 @@ def train(
         print(json.dumps({"run": str(output), **metrics}))
     elif metrics:
         print(f"{output}: dev accuracy {metrics['dev_accuracy']:.1%} (epoch {metrics['epoch']})")
+
+
+def show_settings(
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings.", show_default=False)] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting, e.g. preset=paper.", show_default=False)
+    ] = None,
+) -> None:
+    """All settings of `train` as YAML, with their meanings; a file to begin one's own with."""
+    from mhgrn.config import Config
+
+    print(Config.load(config, settings).explained())
 
 
 def evaluate(
@@ -191,6 +203,7 @@ def add_to(app: typer.Typer) -> None:
         ("ask", ask),
         ("prepare", prepare),
         ("train", train),
+        ("settings", show_settings),
         ("eval", evaluate),
         ("predict", predict),
     ):

@@ -330,3 +330,12 @@ def test_a_damaged_gzip_is_a_user_error(tmp_path: Path, damage: str) -> None:
     path.write_bytes(damaged)
     with pytest.raises(UserError, match=r"a\.csv\.gz"):
         build([path])
+
+
+def test_self_loops_are_kept_on_request(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("a\tlikes\ta\na\tlikes\tb\n", encoding="utf-8")
+    without, report = build([facts])
+    kept, _ = build([facts], options=ImportOptions(self_loops=True))
+    assert (without.fact_count, report.self_loops, kept.fact_count) == (1, 1, 2)
+    assert kept.holds("a", "likes", "a")

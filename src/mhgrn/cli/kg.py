@@ -38,6 +38,7 @@ def build(
     keep_pruned: Annotated[
         bool, typer.Option("--keep-pruned", help="Keep the relations and concepts that the schema prunes.")
     ] = False,
+    keep_self_loops: Annotated[bool, typer.Option("--keep-self-loops", help="Keep facts that join a concept with itself.")] = False,
     max_bad: Annotated[float, typer.Option(min=0, max=1, help="Share of malformed rows past which nothing is built.")] = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -54,6 +55,7 @@ def build(
         names="published" if published_names else "word",
         alphabetic=not any_characters,
         prune=not keep_pruned,
+        self_loops=keep_self_loops,
         max_bad=max_bad,
     )
     graph, report = build_graph(triples, schema, options)

@@ -41,6 +41,7 @@ class ImportOptions:
     names: Literal["word", "published"] = "word"
     alphabetic: bool = True  # ConceptNet only: a concept is letters, hyphens and underscores
     prune: bool = True  # leave out the schema's pruned relations and concepts
+    self_loops: bool = False  # keep facts that join a concept with itself
     max_bad: float = 0.01  # share of malformed rows past which nothing is built
 
 
@@ -66,10 +67,11 @@ class ImportReport:
 class FactTable:
     """Facts being gathered: concepts numbered in order of appearance, columns of numbers."""
 
-    def __init__(self, schema: Schema, prune: bool = True) -> None:
+    def __init__(self, schema: Schema, prune: bool = True, self_loops: bool = False) -> None:
         self.schema = schema
         self.ids: dict[str, int] = {}
         self.report = ImportReport()
+        self._self_loops = self_loops
         self._pruned_concepts = frozenset(schema.pruned_concepts) if prune else frozenset()
         self._pruned_relations = schema.pruned_ids if prune else frozenset()
         self._head, self._tail, self._relation, self._weight = array("q"), array("q"), array("H"), array("f")
@@ -86,7 +88,7 @@ class FactTable:
             head, tail = tail, head
         h = self.ids.setdefault(head, len(self.ids))
         t = self.ids.setdefault(tail, len(self.ids))
-        if h == t:
+        if h == t and not self._self_loops:
             self.report.self_loops += 1
         elif number in self._pruned_relations or head in self._pruned_concepts or tail in self._pruned_concepts:
             self.report.pruned += 1
@@ -122,7 +124,7 @@ def build(
     if not files:
         raise UserError("no file of triples was named.")
     kinds = {file: _sniff(file) for file in files}
-    table = FactTable(_schema(schema, files, kinds), options.prune)
+    table = FactTable(_schema(schema, files, kinds), options.prune, options.self_loops)
     for file in files:
         reader = _conceptnet_row if kinds[file] == "conceptnet" else _plain_row
         _read(file, table, reader(table, options), kinds[file], options)

@@ -69,7 +69,7 @@ def step(batch: GraphBatch, K: int, form: Form) -> None:
     m = batch.relation_count
     weights = WalkWeights(normal(len(batch.concepts)), normal(batch.graph_count, m), normal(m, m))
     z, _ = multi_hop_messages(normal(len(batch.concepts), WIDTH), weights, normal(K, m, WIDTH), normal(K - 1, WIDTH), batch, form)
-    z.sum().backward()
+    z.sum().backward()  # type: ignore[no-untyped-call]
 
 
 def measure(subgraphs: list[Subgraph], K: int, form: Form, micro: int, repeats: int) -> dict[str, float]:

@@ -185,7 +185,7 @@ class KnowledgeGraph:
         concept = self.id(name)
         facts = self._row(concept)
         for other in self.neighbours(concept).tolist():
-            facts += [fact for fact in self._row(other, concept)]
+            facts += self._row(other, concept)
         return facts
 
     def _row(self, head: int, tail: int | None = None) -> list[Fact]:

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
@@ -211,13 +211,10 @@ def _rows(path: Path, kind: Format, advance: Callable[[int], None] | None) -> It
     try:
         lines = _open(path)
         with lines.raw, lines.text:
-            blank = list(takewhile(lambda line: not line.strip(), iter(lines.text.readline, "")))
-            # takewhile has read, and dropped, the first line that is not blank
-            lines.text.seek(0)
-            for _ in blank:
-                lines.text.readline()
             head = lines.text.readline()
-            number = len(blank)
+            while head and not head.strip():
+                number += 1
+                head = lines.text.readline()
             body = chain([head], lines.text)
             rows: Iterator[tuple[int, list[str]]]
             if kind == "conceptnet" or "\t" in head:

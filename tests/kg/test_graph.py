@@ -144,7 +144,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "graph"
 
 
-@pytest.mark.parametrize("name", ["tail", "head_ptr", "name_bytes", "pattern_hash", "weight"])
+@pytest.mark.parametrize("name", ["tail", "head_ptr", "name_bytes", "pattern_slots", "word_lemma"])
 def test_a_missing_cut_or_exchanged_array_is_a_user_error(saved: Path, name: str) -> None:
     path = saved / f"{name}.npy"
     whole = path.read_bytes()

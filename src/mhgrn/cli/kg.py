@@ -18,7 +18,7 @@ def build(
     triples: Annotated[
         list[Path],
         typer.Argument(
-            help="ConceptNet assertions (.csv, .csv.gz), or tables of head, relation, tail (.tsv, .csv).",
+            help="ConceptNet assertions, tables of head, relation, tail (TSV, CSV, Parquet) or N-Triples; text may be .gz.",
             show_default=False,
         ),
     ],
@@ -39,6 +39,8 @@ def build(
         bool, typer.Option("--keep-pruned", help="Keep the relations and concepts that the schema prunes.")
     ] = False,
     keep_self_loops: Annotated[bool, typer.Option("--keep-self-loops", help="Keep facts that join a concept with itself.")] = False,
+    weights: Annotated[bool, typer.Option("--weights", help="Keep the weights of facts (of a repeated one, the first).")] = False,
+    min_weight: Annotated[float | None, typer.Option(help="Leave out facts of a smaller weight.", show_default=False)] = None,
     max_bad: Annotated[float, typer.Option(min=0, max=1, help="Share of malformed rows past which nothing is built.")] = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -56,6 +58,8 @@ def build(
         alphabetic=not any_characters,
         prune=not keep_pruned,
         self_loops=keep_self_loops,
+        weights=weights,
+        min_weight=min_weight,
         max_bad=max_bad,
     )
     graph, report = build_graph(triples, schema, options)
@@ -72,6 +76,7 @@ def build(
         "duplicates": report.duplicates,
         "self-loops": report.self_loops,
         "pruned": report.pruned,
+        "of too small a weight": report.light,
         "another language": report.other_language,
         "not alphabetic": report.not_alphabetic,
         "relations outside the schema": report.other_relations.total(),

@@ -1,9 +1,6 @@
 """The knowledge graph: a folder of memory-mapped arrays, loaded in milliseconds and shared between processes."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -11,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import Schema
+from mhgrn.kg.strings import StringIndex
 from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json
-from mhgrn.text.lemmas import LEMMATISER, concept_pattern, lemmatise
+from mhgrn.text.lemmas import LEMMATISER, lemmatise
 
 MARKER = "graph.json"
-FORMAT = 1
+FORMAT = 2
 
 Ints = NDArray[Any]
 
@@ -50,11 +49,13 @@ class KnowledgeGraph:
         self.head_ptr = arrays["head_ptr"]
         self.tail = arrays["tail"]
         self.relation = arrays["relation"]
-        self.weight = arrays["weight"]
+        self.weight = arrays.get("weight")  # None where weights were not kept
         self.neighbour_ptr = arrays["neighbour_ptr"]
         self.neighbour = arrays["neighbour"]
-        self._name_ptr = arrays["name_ptr"]
-        self._name_bytes = arrays["name_bytes"]
+        self.names = StringIndex.from_arrays("name", arrays)
+        self._patterns = StringIndex.from_arrays("pattern", arrays)
+        self._words = StringIndex.from_arrays("word", arrays)
+        self._lemmas = StringIndex.from_arrays("lemma", arrays)
         self._arrays = arrays
 
     # ---- making one
@@ -75,15 +76,11 @@ class KnowledgeGraph:
         return cls(folder, about, arrays)
 
     @classmethod
-    def from_facts(cls, facts: Iterable[tuple[str, str, str]], schema: Schema | None = None) -> Self:
+    def from_facts(cls, facts: Iterable[tuple[str, str, str]], schema: Schema | None = None) -> "KnowledgeGraph":
         """A graph in memory, from (head, relation, tail) names. For files use :func:`mhgrn.kg.build`."""
-        from mhgrn.kg.importers import FactTable
+        from mhgrn.kg.importers import facts_graph
 
-        facts = list(facts)
-        table = FactTable(schema or Schema.derived(relation for _, relation, _ in facts))
-        for head, relation, tail in facts:
-            table.add(head, relation, tail, 1.0)
-        return cls.from_table(table.concepts, *table.columns(), table.schema, {})
+        return facts_graph(facts, schema)
 
     @classmethod
     def from_table(
@@ -92,30 +89,45 @@ class KnowledgeGraph:
         head: Ints,
         relation: Ints,
         tail: Ints,
-        weight: Ints,
+        weight: Ints | None,
         schema: Schema,
         source: dict[str, Any],
-    ) -> Self:
-        """A graph in memory from columns of facts without duplicates or self-loops."""
+    ) -> "KnowledgeGraph":
+        """A graph in memory from columns of facts; of a repeated one the first is kept."""
+        from mhgrn.kg.adjacency import first_of_each
+
+        first = first_of_each(head, relation, tail, len(names), len(schema))
+        kept_weight = None if weight is None else weight[first]
+        return cls.from_sorted(StringIndex.of(names), head[first], relation[first], tail[first], kept_weight, schema, source)
+
+    @classmethod
+    def from_sorted(
+        cls,
+        names: StringIndex,
+        head: Ints,
+        relation: Ints,
+        tail: Ints,
+        weight: Ints | None,
+        schema: Schema,
+        source: dict[str, Any],
+    ) -> "KnowledgeGraph":
+        """A graph in memory from distinct facts in order of head, tail and relation."""
+        from mhgrn.kg.adjacency import pointer, simple_graph
+        from mhgrn.kg.patterns import pattern_arrays
+
         n, count = len(names), len(head)
-        small = np.int32 if max(n, count) < 2**31 else np.int64
-        order = np.lexsort((relation, tail, head))
-        head, relation, tail, weight = head[order], relation[order], tail[order], weight[order]
-        ends = np.concatenate([head, tail]).astype(np.int64) * max(n, 1) + np.concatenate([tail, head])
-        ends = np.unique(ends)  # sorted by first end, then second
-        encoded = [name.encode() for name in names]
-        patterns = [(pattern, i) for i, name in enumerate(names) if (pattern := concept_pattern(name)) is not None]
+        tail = tail.astype(np.int32, copy=False)
+        head_ptr = pointer(head, n)
+        neighbour_ptr, neighbour = simple_graph(head_ptr, tail)
         arrays: dict[str, Ints] = {
-            "head_ptr": _pointer(head, n, small),
-            "tail": tail.astype(small),
+            "head_ptr": head_ptr,
+            "tail": tail,
             "relation": relation.astype(np.uint8 if len(schema) <= 256 else np.uint16),
-            "weight": weight.astype(np.float32),
-            "neighbour_ptr": _pointer(ends // max(n, 1), n, small),
-            "neighbour": (ends % max(n, 1)).astype(small),
-            "name_ptr": np.cumsum([0, *map(len, encoded)]),
-            "name_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-            **_hash_index("name", [(name, i) for i, name in enumerate(names)], small),
-            **_hash_index("pattern", [(" ".join(pattern), i) for pattern, i in patterns], small),
+            **({} if weight is None else {"weight": weight.astype(np.float32)}),
+            "neighbour_ptr": neighbour_ptr,
+            "neighbour": neighbour,
+            **names.to_arrays("name"),
+            **pattern_arrays(names),
         }
         about = {
             "format": FORMAT,
@@ -150,15 +162,11 @@ class KnowledgeGraph:
         return int(self.about["facts"])
 
     def name(self, concept: int) -> str:
-        start, end = self._name_ptr[concept], self._name_ptr[concept + 1]
-        return bytes(self._name_bytes[start:end]).decode()
+        return self.names[concept]
 
     def find(self, name: str) -> int | None:
         """The number of the concept with this name, or None."""
-        for concept in self._named.candidates(name):
-            if self.name(concept) == name:
-                return concept
-        return None
+        return self.names.find(name)
 
     def id(self, name: str) -> int:
         """The number of the concept with this name (spaces or underscores)."""
@@ -173,9 +181,19 @@ class KnowledgeGraph:
         near = sorted(self.name(c) for c in self.with_pattern(lemmatise(name)))
         return did_you_mean(concept_name(name), near) if near else ""
 
+    def lemma(self, word: str) -> str:
+        """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""
+        number = self._words.find(word)
+        return word if number is None else self._lemmas[int(self._arrays["word_lemma"][number])]
+
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
-        """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up)."""
-        return [c for c in self._patterns.candidates(" ".join(lemmas)) if concept_pattern(self.name(c)) == lemmas]
+        """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up), ascending."""
+        number = self._patterns.find(" ".join(lemmas))
+        if number is None:
+            return []
+        start, end = self._arrays["pattern_concept_ptr"][number : number + 2]
+        found: list[int] = self._arrays["pattern_concept"][start:end].tolist()
+        return found
 
     def neighbours(self, concept: int) -> Ints:
         return self.neighbour[self.neighbour_ptr[concept] : self.neighbour_ptr[concept + 1]]
@@ -215,62 +233,9 @@ class KnowledgeGraph:
         counts = np.bincount(self.relation, minlength=len(self.schema))
         return {r.name: int(c) for r, c in zip(self.schema.relations, counts, strict=True)}
 
-    def with_shuffled_relations(self, seed: int) -> Self:
+    def with_shuffled_relations(self, seed: int) -> "KnowledgeGraph":
         """The same edges with their relation labels dealt out at random, a control; parallel edges that draw the same label
-        become one, and all weights are 1."""
+        become one, and weights are not kept."""
         rng = np.random.default_rng(seed)
-        names = [self.name(i) for i in range(len(self))]
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(self.relation)
-        kept = np.unique(np.stack([head, relation, tail]).astype(np.int64), axis=1)
-        weight = np.ones(kept.shape[1], dtype=np.float32)
-        return type(self).from_table(names, kept[0], kept[1], kept[2], weight, self.schema, {"shuffled": seed})
-
-    @cached_property
-    def _named(self) -> "_HashIndex":
-        return _HashIndex(self._arrays["name_hash"], self._arrays["name_concept"])
-
-    @cached_property
-    def _patterns(self) -> "_HashIndex":
-        return _HashIndex(self._arrays["pattern_hash"], self._arrays["pattern_concept"])
-
-
-def concept_name(text: str) -> str:
-    """The form in which a graph names a concept.
-
-    >>> concept_name(" Furniture store")
-    'furniture_store'
-    """
-    return "_".join(text.lower().split())
-
-
-def _pointer(rows: Ints, n: int, dtype: type) -> Ints:
-    pointer: Ints = np.zeros(n + 1, dtype=dtype)
-    np.cumsum(np.bincount(rows, minlength=n), out=pointer[1:])
-    return pointer
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _hash_index(name: str, entries: list[tuple[str, int]], dtype: type) -> dict[str, Ints]:
-    keys = np.array([_hash(text) for text, _ in entries], dtype=np.uint64)
-    concepts: Ints = np.array([concept for _, concept in entries], dtype=dtype)
-    order = np.lexsort((concepts, keys))
-    return {f"{name}_hash": keys[order], f"{name}_concept": concepts[order]}
-
-
-class _HashIndex:
-    """Text → concepts, kept as two sorted arrays on disk and a dictionary once something is asked."""
-
-    def __init__(self, keys: Ints, concepts: Ints) -> None:
-        self._concepts = concepts
-        first = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, dtype=np.int64)
-        bounds = [*first.tolist(), len(keys)]
-        self._range = dict(zip(keys[first].tolist(), pairwise(bounds), strict=True))
-
-    def candidates(self, text: str) -> list[int]:
-        """Concepts whose text may be this one; the caller compares (two texts may share a hash)."""
-        start, end = self._range.get(_hash(text), (0, 0))
-        found: list[int] = self._concepts[start:end].tolist()
-        return found
+        return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})

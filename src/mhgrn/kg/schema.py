@@ -18,6 +18,7 @@ class Relation:
     name: str
     members: tuple[str, ...]
     gloss: str
+    symmetric: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        relations = tuple(Relation(str(r["name"]), _names(r, "members"), str(r.get("gloss", r["name"]))) for r in data["relations"])
+        relations = tuple(
+            Relation(str(r["name"]), _names(r, "members"), str(r.get("gloss", r["name"])), bool(r.get("symmetric", False)))
+            for r in data["relations"]
+        )
         return cls(str(data["name"]), relations, _names(data, "pruned_relations"), _names(data, "pruned_concepts"))
 
     @classmethod
@@ -75,6 +79,10 @@ class Schema:
     @cached_property
     def pruned_ids(self) -> frozenset[int]:
         return frozenset(i for i, r in enumerate(self.relations) if r.name in self.pruned_relations)
+
+    @cached_property
+    def symmetric_ids(self) -> frozenset[int]:
+        return frozenset(i for i, r in enumerate(self.relations) if r.symmetric)
 
     def __len__(self) -> int:
         return len(self.relations)

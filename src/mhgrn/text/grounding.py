@@ -3,7 +3,8 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from mhgrn.kg.graph import KnowledgeGraph, concept_name
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.names import concept_name
 from mhgrn.text.lemmas import BLACKLIST, LONGEST, STOP_WORDS, lemma, lemmatise, tokenise
 
 KEPT = 3  # concepts kept for one span of text, the shortest names first

@@ -38,15 +38,50 @@ def tokenise(text: str) -> list[str]:
 
 
 @cache
+def _dictionary() -> dict[str, str]:
+    from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
+
+    listed = DefaultDictionaryFactory().get_dictionary("en")
+    lemmas = {word.lower(): root.lower() for word, root in listed.items()}
+    # where a word is listed in capitals too ("AI", "ai"), the small letters count
+    lemmas.update((word, root.lower()) for word, root in listed.items() if word == word.lower())
+    return lemmas
+
+
 def lemma(word: str) -> str:
-    """The dictionary form of a lower-cased word.
+    """The dictionary form of a lower-cased word; a word that the dictionary lacks is its own.
 
-    >>> lemma("desks"), lemma("children")
-    ('desk', 'child')
+    >>> lemma("desks"), lemma("children"), lemma("quokkas")
+    ('desk', 'child', 'quokkas')
     """
-    import simplemma
+    return _dictionary().get(word, word)
 
-    return str(simplemma.lemmatize(word, lang="en")).lower()
+
+@cache
+def _inflections() -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for word, root in _dictionary().items():
+        words.setdefault(root, []).append(word)
+    return words
+
+
+def inflected(root: str) -> list[str]:
+    """The words of the dictionary that have this lemma.
+
+    >>> sorted(inflected("desk"))
+    ['desk', 'desked', 'desking', 'desks']
+    """
+    return _inflections().get(root, [])
+
+
+def may_begin_or_end(word: str) -> bool:
+    """Whether a concept that begins or ends with this word is looked for."""
+    return word not in _EDGE
+
+
+def says_nothing(word: str, root: str) -> bool:
+    """Whether a word, given its lemma, is no reason to look for a concept."""
+    return word in STOP_WORDS or root in STOP_WORDS or root in BLACKLIST
 
 
 def lemmatise(text: str) -> tuple[str, ...]:
@@ -60,9 +95,7 @@ def concept_pattern(name: str) -> tuple[str, ...] | None:
     (('furniture', 'store'), None, None)
     """
     words = tokenise(name)
-    if not 1 <= len(words) <= LONGEST or words[0] in _EDGE or words[-1] in _EDGE:
+    if not 1 <= len(words) <= LONGEST or not (may_begin_or_end(words[0]) and may_begin_or_end(words[-1])):
         return None
     lemmas = tuple(lemma(word) for word in words)
-    if all(word in STOP_WORDS or root in STOP_WORDS or root in BLACKLIST for word, root in zip(words, lemmas, strict=True)):
-        return None
-    return lemmas
+    return None if all(map(says_nothing, words, lemmas)) else lemmas

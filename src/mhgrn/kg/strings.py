@@ -1,0 +1,78 @@
+"""Numbered texts in flat arrays: names, words and patterns of a graph, found by a hash table that can be memory-mapped."""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
+
+
+class StringIndex:
+    """Texts by number, and numbers by text. ``slots`` is an open hash table: 32 bits of a text's hash, 32 bits of its number + 1.
+
+    >>> index = StringIndex.of(["child", "desk"])
+    >>> index[1], index.find("child"), index.find("cat")
+    ('desk', 0, None)
+    """
+
+    def __init__(self, ptr: Array, data: Array, slots: Array) -> None:
+        self.ptr, self.data, self.slots = ptr, data, slots
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "StringIndex":
+        """Number distinct texts in their order."""
+        encoded = [text.encode() for text in texts]
+        ptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        return cls.indexed(ptr, np.frombuffer(b"".join(encoded), dtype=np.uint8))
+
+    @classmethod
+    def indexed(cls, ptr: Array, data: Array) -> "StringIndex":
+        """An index over texts that are laid out already."""
+        from mhgrn.kg.interning import fill_slots
+
+        return cls(ptr, data, fill_slots(ptr, data, len(ptr) - 1, slot_count(len(ptr) - 1)))
+
+    @classmethod
+    def from_arrays(cls, name: str, arrays: dict[str, Array]) -> "StringIndex":
+        return cls(arrays[f"{name}_ptr"], arrays[f"{name}_bytes"], arrays[f"{name}_slots"])
+
+    def to_arrays(self, name: str) -> dict[str, Array]:
+        return {f"{name}_ptr": self.ptr, f"{name}_bytes": self.data, f"{name}_slots": self.slots}
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __getitem__(self, number: int) -> str:
+        return self.data[self.ptr[number] : self.ptr[number + 1]].tobytes().decode()
+
+    def __iter__(self) -> Iterator[str]:
+        data, bounds = self.data.tobytes(), self.ptr.tolist()
+        for start, end in pairwise(bounds):
+            yield data[start:end].decode()
+
+    def find(self, text: str) -> int | None:
+        """The number of a text, or None. In plain Python: one look-up costs a few microseconds and loads nothing else."""
+        encoded = text.encode()
+        mixed = _OFFSET
+        for byte in encoded:
+            mixed = ((mixed ^ byte) * _PRIME) & _MASK
+        mixed ^= mixed >> 32
+        mask = len(self.slots) - 1
+        place, tag = mixed & mask, mixed >> 32
+        while entry := int(self.slots[place]):
+            if entry >> 32 == tag:
+                number = (entry & 0xFFFFFFFF) - 1
+                if self.data[self.ptr[number] : self.ptr[number + 1]].tobytes() == encoded:
+                    return number
+            place = (place + 1) & mask
+        return None
+
+
+def slot_count(texts: int) -> int:
+    """The size of the hash table for so many texts: a power of two, at most half full."""
+    return int(max(2, 1 << (2 * texts - 1).bit_length()))

@@ -1,0 +1,256 @@
+"""What compiled kernels read equals what plain Python reads, and every format gives the same facts."""
+
+import bz2
+import gzip
+import json
+import lzma
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mhgrn.errors import UserError
+from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, build, reading
+from mhgrn.kg.importers import FactTable
+from mhgrn.kg.reading import Assertions, RelationNames, Rows, read_rows
+
+SAME_FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+names = st.sampled_from(
+    ["cat", "Cat", "black_cat", "x-ray", "c3po", "café", "ΣΑΣ", "a b", "", "İ", "-", "_", "wn", "ß", "\x1fa", "日本"]
+)
+uris = st.builds(
+    "/c/{}/{}{}".format,
+    st.sampled_from(["en", "en", "en", "fr", "e"]),
+    names,
+    st.sampled_from(["", "/n", "/v/wn/animal", "/", "/r", "/x"]),
+)
+relation_names = st.sampled_from(["IsA", "isa", "HasA", "dbpedia/genre", "Nonsense", "Été", "HasContext", ""])
+weights = st.one_of(
+    st.floats(0, 100).map(lambda w: json.dumps({"dataset": "/d", "weight": w})),
+    st.sampled_from(
+        [
+            '{"weight": 1}',
+            '{"weight": 2.5, "z": 1}',
+            '{"weight": -1.0}',
+            '{"weight": 1e3}',
+            '{"weight": NaN}',
+            "{}",
+            "",
+            '{"weight": "1"}',
+        ]
+    ),
+    st.decimals(0, 10**9, places=6).map(lambda w: f'{{"weight": {w}}}'),
+)
+assertions = st.builds(
+    "{}\t{}{}\t{}\t{}\t{}".format,
+    st.just("/a/x"),
+    st.sampled_from(["/r/", "/r/", "/r/", "r/"]),
+    relation_names,
+    st.one_of(uris, st.sampled_from(["http://example.org", "/c/", ""])),
+    uris,
+    weights,
+)
+cells = st.sampled_from(["cat", "  Black  Cat ", "", " ", "caf\u00e9", "x\u00a0y", "A", "1"])
+tables = st.lists(st.one_of(cells, st.sampled_from(["1.5", "2", "-3", "nan", "heavy", "1e2"])), min_size=1, max_size=5).map(
+    "\t".join
+)
+odd = st.sampled_from(["", "   ", "\t\t\t\t", "\t\t", "lonely", "a\tb\tc\td\te\tf", "\r"])
+
+
+def joined(blocks: list[Rows], relations: RelationNames) -> tuple[list[tuple[str, str, str, float]], dict[str, object]]:
+    rows, counts = [], {"bad": 0, "other_language": 0, "not_alphabetic": 0, "seen": 0, "messages": [], "other": {}}
+    for block in blocks:
+        text = block.text.tobytes()
+        for (a, b, c, d), r, w in zip(block.spans.tolist(), block.relation.tolist(), block.weight.tolist(), strict=True):
+            head, tail = ("_".join(text[i:j].decode().lower().split()) for i, j in ((a, b), (c, d)))
+            rows.append((head, relations.names[r], tail, w))
+        for key in ("bad", "other_language", "not_alphabetic", "seen"):
+            counts[key] += getattr(block, key)  # type: ignore[operator]
+        counts["messages"] += block.bad_rows  # type: ignore[operator]
+        for name, times in block.other_relations.items():
+            counts["other"][name] = counts["other"].get(name, 0) + times  # type: ignore[index, attr-defined]
+    counts["messages"] = counts["messages"][:5]  # type: ignore[index]
+    return rows, counts
+
+
+def by_kernel(path: Path, kind: reading.Format, schema: Schema | None, options: ImportOptions) -> object:
+    relations = RelationNames(schema)
+    return joined(list(read_rows(path, kind, relations, options, lambda done: None)), relations)
+
+
+def by_python(path: Path, kind: reading.Format, schema: Schema | None, options: ImportOptions) -> object:
+    """Every line by the functions that the kernels leave odd lines to."""
+    relations = RelationNames(schema)
+    parse = Assertions(options, relations).row if kind == "conceptnet" else reading.table_row
+    numbered = [(i, line.rstrip("\r\n").split("\t")) for i, line in enumerate(path.read_bytes().decode().split("\n"), start=1)]
+    return joined(
+        list(reading._collected(path, iter((n, f) for n, f in numbered if any(c.strip() for c in f)), parse, relations)), relations
+    )
+
+
+@SAME_FOLDER
+@given(
+    lines=st.lists(st.one_of(assertions, assertions, assertions, odd), max_size=12),
+    published=st.booleans(),
+    alphabetic=st.booleans(),
+    block=st.sampled_from([200, 1000, 1 << 23]),
+)
+def test_assertions(tmp_path: Path, lines: list[str], published: bool, alphabetic: bool, block: int) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    options = ImportOptions(names="published" if published else "word", alphabetic=alphabetic)
+    schema = Schema.shipped("conceptnet")
+    reading.BLOCK, before = max(block, *map(len, lines), 1) if lines else block, reading.BLOCK
+    try:
+        found = by_kernel(path, "conceptnet", schema, options)
+    finally:
+        reading.BLOCK = before
+    assert found == by_python(path, "conceptnet", schema, options)
+
+
+@SAME_FOLDER
+@given(lines=st.lists(st.one_of(tables, odd), max_size=12), strict=st.booleans())
+def test_tables(tmp_path: Path, lines: list[str], strict: bool) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\r\n".join(lines), encoding="utf-8", newline="")
+    schema = Schema.derived(["cat", "a", "1"]) if strict else None
+    assert by_kernel(path, "tsv", schema, ImportOptions()) == by_python(path, "tsv", schema, ImportOptions())
+
+
+FACTS = [("black cat", "is_a", "animal", 2.0), ("Café", "sells", "tea, green", 0.5), ("tea, green", "made_of", 'leaf "x"', 1.0)]
+
+
+def write_all(folder: Path) -> list[Path]:
+    """The same facts in every format."""
+    import csv
+
+    import pyarrow
+    import pyarrow.parquet
+
+    tsv = "".join(f"{h}\t{r}\t{t}\t{w}\n" for h, r, t, w in FACTS).encode()
+    files = {
+        "facts.tsv": tsv,
+        "facts.tsv.gz": gzip.compress(tsv),
+        "facts.tsv.bz2": bz2.compress(tsv),
+        "facts.txt.xz": lzma.compress(tsv),
+    }
+    files["two.tsv.gz"] = gzip.compress(tsv[:20]) + gzip.compress(tsv[20:])  # several members, as large files often have
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    with (folder / "facts.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(FACTS)
+    columns = dict(zip(("head", "relation", "tail", "weight"), map(list, zip(*FACTS, strict=True)), strict=True))
+    pyarrow.parquet.write_table(
+        pyarrow.table({k: columns[k] for k in ("weight", "tail", "relation", "head")}), folder / "facts.parquet"
+    )
+    return sorted(folder.iterdir())
+
+
+def test_all_formats_give_the_same_graph(tmp_path: Path) -> None:
+    graphs = {path.name: build([path], options=ImportOptions(weights=True))[0] for path in write_all(tmp_path)}
+    assert len(graphs) == 7
+    first = graphs["facts.tsv"]
+    assert first.facts_of("café") == [("café", "sells", "tea,_green")]
+    for name, graph in graphs.items():
+        assert graph.fingerprint == first.fingerprint, name
+        assert graph.weight is not None
+        assert np.array_equal(graph.weight, first.weight), name  # type: ignore[arg-type]
+
+
+def test_n_triples(tmp_path: Path) -> None:
+    lines = [
+        "# a comment",
+        "<http://dbpedia.org/resource/New_York_City> <http://dbpedia.org/ontology/isPartOf> <http://x.org/New_York> .",
+        "",
+        '<http://x.org/caf%C3%A9> <http://x.org/v#label> "Caf\\u00e9 \\"Ren\\u00E9e\\""@en . # and more',
+        '<http://x.org/caf%C3%A9> <http://x.org/v#label> "Kaffeehaus"@de .',
+        '_:b1 <http://x.org/v#count> "3"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+    ]
+    path = tmp_path / "facts.nt.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    graph, report = build([path])
+    assert set(chain(*(graph.facts_of(name) for name in graph.names))) == {
+        ("new_york_city", "isPartOf", "new_york"),
+        ("café", "label", 'café_"renée"'),
+        ("b1", "count", "3"),
+    }
+    assert (report.rows, report.other_language) == (4, 1)
+    for wrong in ("<a> <b> .", "<a> <b> <c>", '<a> <b> "c', "<http://x.org/> <b> <c> . d", '<a> <b> "\\x" .'):
+        bad = tmp_path / "bad.nt"
+        bad.write_text(f"{wrong}\n", encoding="utf-8")
+        with pytest.raises(UserError, match=r"bad\.nt:1"):
+            build([bad])
+
+
+def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "facts.parquet"
+    path.write_bytes(b"PAR1 no such thing PAR1")
+    with pytest.raises(UserError, match=r"facts\.parquet:1: cannot be read"):
+        build([path])
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1], "b": [2]}), path)
+    with pytest.raises(UserError, match="the columns are a, b"):
+        build([path])
+    pyarrow.parquet.write_table(pyarrow.table({"head": ["a", None], "relation": ["r", "r"], "tail": ["b", "b"]}), path)
+    with pytest.raises(UserError, match=r"facts\.parquet:2: an empty head"):
+        build([path])
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    for name, content in {"long.tsv": b"a\tr\tb\n" + b"x" * (3 << 20), "zeros.tsv.gz": gzip.compress(bytes(30 << 20))}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=r"a line of more than a million characters"):
+            build([tmp_path / name])
+
+
+def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "facts.tsv"
+    path.write_bytes(b"a\tr\tb\n" * 70 + "é\tr\tb\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"facts\.tsv:71: not UTF-8"):
+        build([path])
+
+
+def test_repeated_facts_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repetitions are thrown out as they come; the first weight stays, whenever that happens."""
+    from mhgrn.kg import importers
+
+    rng = np.random.default_rng(0)
+    path = tmp_path / "facts.tsv"
+    path.write_text(
+        "".join(f"c{a}\tr{r}\tc{b}\t{i}\n" for i, (a, r, b) in enumerate(rng.integers(0, 4, (500, 3)))), encoding="utf-8"
+    )
+    options = ImportOptions(weights=True)
+    whole, report = build([path], options=options)
+    monkeypatch.setattr(importers, "COMPACT", 30)
+    monkeypatch.setattr(reading, "BLOCK", 100)
+    again, report_again = build([path], options=options)
+    assert again.fingerprint == whole.fingerprint
+    assert report_again == report
+    assert np.array_equal(again.weight, whole.weight)  # type: ignore[arg-type]
+
+
+def test_light_facts_are_left_out_with_their_concepts(tmp_path: Path) -> None:
+    path = tmp_path / "facts.tsv"
+    path.write_text("a\tr\tb\t0.5\nc\tr\td\t2\n", encoding="utf-8")
+    graph, report = build([path], options=ImportOptions(min_weight=1))
+    assert list(graph.names) == ["c", "d"]
+    assert (report.light, report.kept, graph.weight) == (1, 1, None)
+
+
+def test_facts_of_a_symmetric_relation_go_both_ways() -> None:
+    schema = Schema.from_dict(
+        {"name": "own", "relations": [{"name": "near", "members": ["near"], "symmetric": True}, {"name": "in", "members": ["in"]}]}
+    )
+    graph = KnowledgeGraph.from_facts([("a", "near", "b"), ("b", "near", "a"), ("b", "near", "c"), ("c", "in", "a")], schema)
+    facts = set(chain(*(graph.facts_of(name) for name in graph.names)))
+    assert facts == {("a", "near", "b"), ("b", "near", "a"), ("b", "near", "c"), ("c", "near", "b"), ("c", "in", "a")}
+
+
+def test_an_empty_table_is_an_empty_graph() -> None:
+    assert len(FactTable(None).graph({})) == 0

@@ -22,7 +22,7 @@ import torch
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import ground
 from mhgrn.data.questions import find_splits
-from mhgrn.data.subgraphs import Extractor, Subgraph
+from mhgrn.data.subgraphs import Extractor, Limits, Subgraph
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.text.grounding import Grounder
@@ -39,7 +39,7 @@ def real_subgraphs(questions: int) -> list[Subgraph]:
         graph.save(Path(folder) / "graph")
         graph = KnowledgeGraph.load(Path(folder) / "graph")
         asked = find_splits(DATA / "csqa")["train"][:questions]
-        grounder, extract = Grounder(graph), Extractor(graph, CAP)
+        grounder, extract = Grounder(graph), Extractor(graph, Limits(CAP))
         return [extract(m) for q in asked for m in ground(q, grounder, "fill-in-the-blank")]
 
 

@@ -11,7 +11,7 @@ import torch
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import ground, statement_builder
 from mhgrn.data.questions import Question
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Subgraph
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.explain.paths import Path, attended_entity, decode_walk, to_path
 from mhgrn.text.grounding import Grounder
 from mhgrn.training.run import Run
@@ -58,7 +58,7 @@ class QuestionAnswerer:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._grounder = Grounder(run.graph)
-        self._extract = Extractor(run.graph, run.about["data"].get("max_nodes"))
+        self._extract = Extractor(run.graph, Limits(run.about["data"].get("max_nodes"), run.about["data"].get("max_degree")))
         self._statement = run.about["data"].get("statement", "auto")
 
     def ask(self, question: str, choices: Sequence[str]) -> Answer:

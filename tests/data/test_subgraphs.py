@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Extractor, Subgraph, extract_all
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph, extract_all
 from mhgrn.kg import KnowledgeGraph, Schema
 from mhgrn.text.grounding import Mentions
 
@@ -27,7 +27,7 @@ def random_facts(rng: np.random.Generator, n: int, count: int) -> set[tuple[int,
 
 
 def by_definition(
-    facts: set[tuple[int, int, int]], mentions: Mentions, max_nodes: int | None
+    facts: set[tuple[int, int, int]], mentions: Mentions, max_nodes: int | None, max_degree: int | None = None
 ) -> tuple[list[int], list[int], set[tuple[int, int, int]], int]:
     """Concepts, types, facts between local numbers, and how many nodes a cap left out."""
     near: dict[int, set[int]] = {}
@@ -35,7 +35,8 @@ def by_definition(
         near.setdefault(h, set()).add(t)
         near.setdefault(t, set()).add(h)
     mentioned = [*sorted(mentions.question), *sorted(mentions.answer)]
-    middles = {n for u, v in permutations(mentioned, 2) for n in near.get(u, set()) & near.get(v, set())} - set(mentioned)
+    followed = [m for m in mentioned if max_degree is None or len(near.get(m, set())) <= max_degree]
+    middles = {n for u, v in permutations(followed, 2) for n in near.get(u, set()) & near.get(v, set())} - set(mentioned)
     nodes = mentioned + sorted(middles)
     types = [QUESTION] * len(mentions.question) + [ANSWER] * len(mentions.answer) + [OTHER] * len(middles)
     cut = max(0, len(nodes) - max_nodes) if max_nodes is not None else 0
@@ -57,15 +58,21 @@ def random_mentions(rng: np.random.Generator, n: int, most: int) -> Mentions:
 
 
 @settings(max_examples=80)
-@given(seed=st.integers(0, 10**6), n=st.integers(1, 12), count=st.integers(0, 40), cap=st.one_of(st.none(), st.integers(0, 8)))
-def test_a_subgraph_is_what_its_definition_says(seed: int, n: int, count: int, cap: int | None) -> None:
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 12),
+    count=st.integers(0, 40),
+    cap=st.one_of(st.none(), st.integers(0, 8)),
+    degree=st.one_of(st.none(), st.integers(0, 6)),
+)
+def test_a_subgraph_is_what_its_definition_says(seed: int, n: int, count: int, cap: int | None, degree: int | None) -> None:
     """Each extractor is used several times: it must leave no traces."""
     rng = np.random.default_rng(seed)
     facts = random_facts(rng, n, count)
-    extractor = Extractor(graph_of(n, facts), cap)
+    extractor = Extractor(graph_of(n, facts), Limits(cap, degree))
     for _ in range(4):
         mentions = random_mentions(rng, n, 5)
-        assert_is(extractor(mentions), by_definition(facts, mentions, cap))
+        assert_is(extractor(mentions), by_definition(facts, mentions, cap, degree))
 
 
 N, HUBS = 600, (0, 1)
@@ -103,21 +110,24 @@ def test_rows_of_hubs_are_looked_up_with_the_same_result(seed: int, hubs: int, c
     expected = by_definition(hub_facts(), mentions, cap)
     if hubs == 1 or cap is not None:
         assert any(np.diff(hub_graph().head_ptr)[c] > 16 * len(expected[0]) for c in expected[0])
-    assert_is(Extractor(hub_graph(), cap)(mentions), expected)
+    assert_is(Extractor(hub_graph(), Limits(cap))(mentions), expected)
 
 
 @pytest.mark.parametrize("cap", [None, 7])
 def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None) -> None:
     rng = np.random.default_rng(1)
     mentions = [random_mentions(rng, N, 12) for _ in range(64 * 17 + 5)]  # more chunks than are in flight
-    extractor = Extractor(hub_graph(), cap)
+    extractor = Extractor(hub_graph(), Limits(cap))
     expected = [extractor(m) for m in mentions]
     for workers in (1, 2, 3):
-        found = list(extract_all(hub_graph(), mentions, cap, workers))
-        assert len(found) == len(expected)
-        for a, b in zip(found, expected, strict=True):
-            assert all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
+        found = list(extract_all(hub_graph(), iter(mentions), Limits(cap), workers))
+        for name in ("concepts", "types", "head", "relation", "tail"):
+            one_by_one = np.concatenate([getattr(subgraph, name) for subgraph in expected])
+            assert np.array_equal(np.concatenate([getattr(chunk, name) for chunk in found]), one_by_one)
+        for name, sizes in {"nodes": [len(s.concepts) for s in expected], "facts": [len(s.head) for s in expected]}.items():
+            assert np.concatenate([getattr(chunk, name) for chunk in found]).tolist() == sizes
+        assert np.concatenate([chunk.cut for chunk in found]).tolist() == [s.cut for s in expected]
 
 
 def test_no_statements_give_no_subgraphs() -> None:
-    assert list(extract_all(hub_graph(), [])) == []
+    assert list(extract_all(hub_graph(), [], Limits(), 2)) == []

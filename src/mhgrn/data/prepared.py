@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from mhgrn.data.questions import Question, find_splits
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph, extract_all
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, extract_all
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.progress import track
+from mhgrn.progress import bar, track
 from mhgrn.storage import (
     ArrayWriter,
     check_replaceable,
@@ -141,6 +141,7 @@ class PreparedData:
 class PrepareOptions:
     statement: str = "auto"  # fill-in-the-blank, append, or auto: the former where most stems end in a question mark
     max_nodes: int | None = None  # cap on the nodes of a subgraph; the published setting is 200, cut by concept number
+    max_degree: int | None = None  # mentioned concepts with more neighbours are not followed to middles; see Limits
     workers: int = os.cpu_count() or 1
 
 
@@ -176,10 +177,11 @@ def prepare(
     grounder = Grounder(graph)
     mentions = [m for q in track(questions, "grounding questions") for m in ground(q, grounder, statement)]
     rows = [{"id": q.id, "stem": q.stem, "choices": q.choices, "answer": q.answer, "labels": q.labels} for q in questions]
-    settings = {"statement": statement, "max_nodes": options.max_nodes}
+    limits = Limits(options.max_nodes, options.max_degree)
+    settings = {"statement": statement, **limits._asdict()}
     with new_folder(folder, MARKER) as partial:
         write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        sizes = _write_subgraphs(partial, extract_all(graph, mentions, options.max_nodes, options.workers), len(mentions))
+        sizes = _write_subgraphs(partial, extract_all(graph, mentions, limits, options.workers), len(mentions))
         about = {
             "format": FORMAT,
             "splits": {split: len(found) for split, found in splits.items()},
@@ -194,24 +196,28 @@ def prepare(
     return PreparedData.load(folder)
 
 
-def _write_subgraphs(folder: Path, subgraphs: Any, total: int) -> dict[str, Ints]:
-    nodes, edges, cut = [0], [0], []
+def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Ints]:
+    sizes: dict[str, list[Ints]] = {"nodes": [], "facts": [], "cut": []}
     writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in COLUMNS.items()}
     try:
-        for subgraph in track(subgraphs, "extracting subgraphs", total):
-            if len(subgraph.concepts) > np.iinfo(COLUMNS["head"]).max:
-                raise UserError(f"a subgraph has {len(subgraph.concepts):,} nodes, more than 65,535; cap it with --max-nodes.")
-            for name, writer in writers.items():
-                writer.append(getattr(subgraph, name))
-            nodes.append(len(subgraph.concepts))
-            edges.append(len(subgraph.head))
-            cut.append(subgraph.cut)
+        with bar("extracting subgraphs", total) as advance:
+            done = 0
+            for chunk in subgraphs:
+                if (most := int(chunk.nodes.max(initial=0))) > np.iinfo(COLUMNS["head"]).max:
+                    raise UserError(f"a subgraph has {most:,} nodes, more than 65,535; cap it with --max-nodes or --max-degree.")
+                for name, writer in writers.items():
+                    writer.append(getattr(chunk, name))
+                for name, parts in sizes.items():
+                    parts.append(getattr(chunk, name))
+                done += len(chunk.nodes)
+                advance(done)
     finally:
         for writer in writers.values():
             writer.close()
-    save_array(folder / "node_ptr.npy", np.cumsum(nodes))
-    save_array(folder / "edge_ptr.npy", np.cumsum(edges))
-    return {"nodes": np.array(nodes[1:]), "facts": np.array(edges[1:]), "nodes cut": np.array(cut)}
+    found = {name: np.concatenate(parts) for name, parts in sizes.items()}
+    save_array(folder / "node_ptr.npy", np.cumsum([0, *found["nodes"]]))
+    save_array(folder / "edge_ptr.npy", np.cumsum([0, *found["facts"]]))
+    return {"nodes": found["nodes"], "facts": found["facts"], "nodes cut": found["cut"]}
 
 
 def _report(mentions: list[Mentions], sizes: dict[str, Ints]) -> dict[str, Any]:

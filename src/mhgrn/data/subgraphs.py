@@ -1,18 +1,20 @@
 """A statement's part of the graph: its mentioned concepts, the middles of two-hop paths between them, all edges among these."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mhgrn.compiled import kernel
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.text.grounding import Mentions
 
 QUESTION, ANSWER, OTHER = 0, 1, 2  # node types
+CHUNK = 64  # statements extracted by one call of the kernel
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,31 @@ class Subgraph:
     cut: int = 0  # nodes left out by a cap
 
 
+class Limits(NamedTuple):
+    """Caps on what a subgraph takes in. None is no cap.
+
+    ``max_nodes`` keeps the first nodes (the published setting is 200: others are cut by concept number). ``max_degree`` is for
+    graphs with hubs: the neighbours of a mentioned concept that has more of them are not taken for middles; the concept itself
+    and its facts stay.
+    """
+
+    max_nodes: int | None = None
+    max_degree: int | None = None
+
+
+class Subgraphs(NamedTuple):
+    """Several subgraphs, one behind the other."""
+
+    nodes: Ints  # [subgraphs] how many nodes each has
+    facts: Ints  # [subgraphs]
+    cut: Ints  # [subgraphs]
+    concepts: Ints
+    types: Ints
+    head: Ints
+    relation: Ints
+    tail: Ints
+
+
 class Extractor:
     """Cuts subgraphs out of a graph. One per thread: it keeps scratch arrays of the graph's size.
 
@@ -37,118 +64,184 @@ class Extractor:
     (['child', 'desk', 'school'], [0, 1, 2])
     """
 
-    def __init__(self, graph: KnowledgeGraph, max_nodes: int | None = None) -> None:
+    def __init__(self, graph: KnowledgeGraph, limits: Limits = Limits()) -> None:
         self.graph = graph
-        self.max_nodes = max_nodes
-        self._local = np.full(len(graph), -1, dtype=np.int32)  # concept → local number
-        self._touched = np.zeros(len(graph), dtype=np.int32)  # concept → mentioned concepts next to it
+        self.limits = limits
+        self._local = np.zeros(len(graph), dtype=np.int32)  # concept → local number
+        self._touched = np.zeros(len(graph), dtype=np.uint8)  # concept → whether one or more mentioned concepts are next to it
+        self._inside = np.zeros(len(graph) // 64 + 1, dtype=np.uint64)  # a bit for each concept: small enough to stay in cache
 
     def __call__(self, mentions: Mentions) -> Subgraph:
-        mentioned = np.array([*mentions.question, *mentions.answer], dtype=np.int64)
-        graph = self.graph
-        others = _middles(graph.neighbour_ptr, graph.neighbour, mentioned, self._touched)
-        others.sort()
-        concepts = np.concatenate([mentioned, others])
-        cut = 0
-        if self.max_nodes is not None and len(concepts) > self.max_nodes:
-            cut = len(concepts) - self.max_nodes
-            concepts = concepts[: self.max_nodes]
-        types = np.full(len(concepts), OTHER, dtype=np.uint8)
-        types[: len(mentioned)] = ANSWER
-        types[: len(mentions.question)] = QUESTION
-        head, relation, tail = _edges_among(graph.head_ptr, graph.tail, graph.relation, concepts, self._local)
-        return Subgraph(concepts, types, head, relation, tail, cut)
+        found = self.several([mentions])
+        return Subgraph(found.concepts, found.types, found.head, found.relation, found.tail, int(found.cut[0]))
+
+    def several(self, mentions: Sequence[Mentions]) -> Subgraphs:
+        """The subgraphs of several statements."""
+        graph, limits = self.graph, self.limits
+        questions = np.array([len(m.question) for m in mentions], dtype=np.int64)
+        ptr = np.cumsum([0, *(len(m.question) + len(m.answer) for m in mentions)], dtype=np.int64)
+        mentioned = np.array([concept for m in mentions for side in m for concept in side], dtype=np.int64)
+        rows = graph.neighbour_ptr, graph.neighbour, graph.head_ptr, graph.tail, graph.relation
+        scratch = self._touched, self._local, self._inside
+        most_nodes = len(graph) if limits.max_nodes is None else limits.max_nodes
+        most_neighbours = len(graph) if limits.max_degree is None else limits.max_degree
+        return Subgraphs(*_extract(*rows, ptr, questions, mentioned, most_nodes, most_neighbours, *scratch))
 
 
-def extract_all(
-    graph: KnowledgeGraph, mentions: Sequence[Mentions], max_nodes: int | None = None, workers: int = 2
-) -> Iterator[Subgraph]:
-    """The subgraphs of many statements, in order, whatever the number of workers."""
-    chunks = [mentions[i : i + 64] for i in range(0, len(mentions), 64)]
+def extract_all(graph: KnowledgeGraph, mentions: Iterable[Mentions], limits: Limits, workers: int) -> Iterator[Subgraphs]:
+    """The subgraphs of many statements in their order, some dozens at a time, by several threads."""
     free: list[Extractor] = []
 
-    def extract(chunk: Sequence[Mentions]) -> list[Subgraph]:
-        extractor = free.pop() if free else Extractor(graph, max_nodes)
-        found = [extractor(m) for m in chunk]
+    def extract(chunk: Sequence[Mentions]) -> Subgraphs:
+        extractor = free.pop() if free else Extractor(graph, limits)
+        found = extractor.several(chunk)
         free.append(extractor)
         return found
 
-    with ThreadPoolExecutor(max(workers, 1)) as pool:
-        window = max(workers, 1) * 4  # chunks in flight, so that a slow consumer does not fill the memory
-        pending = [pool.submit(extract, chunk) for chunk in chunks[:window]]
-        for i in range(len(chunks)):
-            done = pending[i % window].result()
-            if i + window < len(chunks):
-                pending[i % window] = pool.submit(extract, chunks[i + window])
-            yield from done
+    statements = iter(mentions)
+    pending: list[Future[Subgraphs]] = []
+    with ThreadPoolExecutor(workers) as pool:
+        while chunk := list(islice(statements, CHUNK)):
+            pending.append(pool.submit(extract, chunk))
+            if len(pending) > 4 * workers:  # so that a slow consumer does not fill the memory
+                yield pending.pop(0).result()
+        for chunk_found in pending:
+            yield chunk_found.result()
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, touched: NDArray[Any]) -> Ints:
-    """Unmentioned concepts next to at least two mentioned ones. ``touched`` is zero before and after."""
+@kernel
+def _extract(
+    neighbour_ptr: Ints,
+    neighbour: Ints,
+    head_ptr: Ints,
+    tails: Ints,
+    relations: Ints,
+    statement_ptr: Ints,
+    questions: Ints,
+    mentioned: Ints,
+    max_nodes: int,
+    max_degree: int,
+    touched: NDArray[Any],
+    local: NDArray[Any],
+    inside: NDArray[Any],
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
+    """The fields of :class:`Subgraphs`. ``touched`` and ``inside`` are zero before and after."""
+    size = len(questions)
+    nodes, facts, cut = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    concepts, types = np.empty(256 * size, np.int32), np.empty(256 * size, np.uint8)
+    head, relation, tail = np.empty(4096 * size, np.int32), np.empty(4096 * size, np.uint16), np.empty(4096 * size, np.int32)
+    node = fact = 0
+    for i in range(size):
+        mine = mentioned[statement_ptr[i] : statement_ptr[i + 1]]
+        middles = _middles(neighbour_ptr, neighbour, mine, max_degree, touched)
+        total = len(mine) + len(middles)
+        count = min(total, max_nodes)
+        cut[i] = total - count
+        nodes[i] = count
+        if node + count > len(concepts):
+            concepts, types = _grown(concepts, node + count), _grown(types, node + count)
+        for j in range(count):
+            concepts[node + j] = mine[j] if j < len(mine) else middles[j - len(mine)]
+            types[node + j] = QUESTION if j < questions[i] else ANSWER if j < len(mine) else OTHER
+        ours = concepts[node : node + count]
+        facts[i] = _facts_among(head_ptr, tails, relations, ours, local, inside, head[fact:], relation[fact:], tail[fact:])
+        if fact + facts[i] > len(head):  # the room was too small: once more with enough
+            end = fact + facts[i]
+            head, relation, tail = _grown(head, end), _grown(relation, end), _grown(tail, end)
+            _facts_among(head_ptr, tails, relations, ours, local, inside, head[fact:], relation[fact:], tail[fact:])
+        node += count
+        fact += facts[i]
+    return (
+        nodes,
+        facts,
+        cut,
+        concepts[:node].copy(),
+        types[:node].copy(),
+        head[:fact].copy(),
+        relation[:fact].copy(),
+        tail[:fact].copy(),
+    )
+
+
+@kernel
+def _grown(array: Ints, size: int) -> Ints:
+    grown = np.empty(size + size // 2, array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+@kernel
+def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
+    """Unmentioned concepts next to at least two mentioned ones, ascending. ``touched`` is zero before and after."""
     room = 0
     for m in mentioned:
-        room += ptr[m + 1] - ptr[m]
+        if ptr[m + 1] - ptr[m] <= max_degree:
+            room += ptr[m + 1] - ptr[m]
     found = np.empty(room, np.int64)
+    for m in mentioned:
+        touched[m] = 2  # never found
     count = 0
     for m in mentioned:
-        for e in range(ptr[m], ptr[m + 1]):
-            n = neighbour[e]
-            touched[n] += 1
-            if touched[n] == 2:
-                found[count] = n
-                count += 1
-    for m in mentioned:
-        for e in range(ptr[m], ptr[m + 1]):
-            touched[neighbour[e]] = 0
-    for m in mentioned:
-        touched[m] = -1
-    kept = 0
-    for i in range(count):
-        if touched[found[i]] != -1:
-            found[kept] = found[i]
-            kept += 1
+        if ptr[m + 1] - ptr[m] <= max_degree:
+            for e in range(ptr[m], ptr[m + 1]):
+                n = neighbour[e]
+                if touched[n] == 1:
+                    found[count] = n
+                    count += 1
+                if touched[n] < 2:
+                    touched[n] += 1
     for m in mentioned:
         touched[m] = 0
-    return found[:kept].copy()
+        if ptr[m + 1] - ptr[m] <= max_degree:
+            for e in range(ptr[m], ptr[m + 1]):
+                touched[neighbour[e]] = 0
+    return np.sort(found[:count])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _edges_among(ptr: Ints, tails: Ints, relations: Ints, concepts: Ints, local: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
-    """All facts between ``concepts``, by local numbers. ``local`` is -1 before and after."""
-    n = len(concepts)
+@kernel
+def _is_hub(degree: int, nodes: int) -> bool:
+    """A hub has far more facts than the subgraph has nodes: the nodes are looked up in its row instead of reading all of it."""
+    return degree > 16 * nodes
+
+
+@kernel
+def _facts_among(
+    ptr: Ints,
+    tails: Ints,
+    relations: Ints,
+    concepts: Ints,
+    local: NDArray[Any],
+    inside: NDArray[Any],
+    head: Ints,
+    relation: Ints,
+    tail: Ints,
+) -> int:
+    """All facts between ``concepts``, by local numbers, as far as there is room: how many there are. ``inside`` is zero before
+    and after."""
+    n, room = len(concepts), len(head)
     for i in range(n):
-        local[concepts[i]] = i
-    room = 64
-    head = np.empty(room, np.int32)
-    relation = np.empty(room, np.int32)
-    tail = np.empty(room, np.int32)
+        c = concepts[i]
+        local[c] = i
+        inside[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
     by_number = np.sort(concepts)
     count = 0
     for i in range(n):
         start, end = ptr[concepts[i]], ptr[concepts[i] + 1]
-        degree = end - start
-        # A hub has far more facts than the subgraph has nodes: look the nodes up in its row instead of reading all of it.
-        look_up = degree > 16 * n
-        for j in range(n if look_up else 1):
-            if look_up:
-                first = start + np.searchsorted(tails[start:end], by_number[j])
-                last = end
-            else:
-                first, last = start, end
-            for e in range(first, last):
-                t = local[tails[e]]
-                if look_up and tails[e] != by_number[j]:
-                    break
-                if t < 0:
-                    continue
-                if count == room:
-                    room *= 2
-                    head = np.concatenate((head, np.empty(room - count, np.int32)))
-                    relation = np.concatenate((relation, np.empty(room - count, np.int32)))
-                    tail = np.concatenate((tail, np.empty(room - count, np.int32)))
-                head[count], relation[count], tail[count] = i, relations[e], t
-                count += 1
-    for i in range(n):
-        local[concepts[i]] = -1
-    return head[:count].copy(), relation[:count].copy(), tail[:count].copy()
+        if _is_hub(end - start, n):
+            for other in by_number:
+                e = start + np.searchsorted(tails[start:end], other)
+                while e < end and tails[e] == other:
+                    if count < room:
+                        head[count], relation[count], tail[count] = i, relations[e], local[other]
+                    count += 1
+                    e += 1
+        else:
+            for e in range(start, end):
+                t = tails[e]
+                if (inside[t >> 6] >> np.uint64(t & 63)) & np.uint64(1):
+                    if count < room:
+                        head[count], relation[count], tail[count] = i, relations[e], local[t]
+                    count += 1
+    for c in concepts:
+        inside[c >> 6] = np.uint64(0)
+    return count

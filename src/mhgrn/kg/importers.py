@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
-import yaml
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph, concept_name
-from mhgrn.kg.schema import Schema
+from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.progress import bar
 from mhgrn.storage import file_fingerprint
 
 Format = Literal["conceptnet", "triples"]
 HEADERS = (["head", "relation", "tail"], ["subject", "predicate", "object"], ["start", "rel", "end"])
-MAX_RELATIONS = 30_000  # and their reverses must fit 16 bits
 SHOWN = 5  # malformed rows named in a message
 
 
@@ -144,19 +142,6 @@ def _why_nothing(report: ImportReport) -> str:
         "the file is empty": not report.rows,
     }
     return ", ".join(text for text, count in reasons.items() if count) or f"{report.rows:,} rows"
-
-
-def load_schema(name: str) -> Schema:
-    """A shipped schema by name, or one of the user's own from a YAML file."""
-    if name == "conceptnet":
-        return Schema.shipped(name)
-    path = Path(name)
-    if not path.is_file():
-        raise UserError(f"schema {name!r} is neither a shipped schema nor a file.{did_you_mean(name, ['conceptnet'])}")
-    try:
-        return Schema.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a schema ({type(error).__name__}: {error}); it needs `name` and `relations`.") from None
 
 
 def _schema(name: str | None, files: list[Path], kinds: dict[Path, Format]) -> Schema:

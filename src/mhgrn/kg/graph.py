@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.schema import Schema
+from mhgrn.kg.spelling import one_edit_away
 from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json
 from mhgrn.text.lemmas import LEMMATISER, concept_pattern, lemmatise
 
@@ -170,8 +171,10 @@ class KnowledgeGraph:
         return found
 
     def _nearest(self, name: str) -> str:
-        near = sorted(self.name(c) for c in self.with_pattern(lemmatise(name)))
-        return did_you_mean(concept_name(name), near) if near else ""
+        asked = concept_name(name)
+        near = {self.name(c) for c in self.with_pattern(lemmatise(name))}
+        near |= {other for other in one_edit_away(asked) if self.find(other) is not None}
+        return did_you_mean(asked, near) if near else ""
 
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up)."""

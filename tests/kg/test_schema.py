@@ -1,6 +1,7 @@
 """The shipped schema is the published one; schemas of one's own are checked, and read back as they are written."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,13 @@ def test_what_is_neither_shipped_nor_a_file_is_refused(tmp_path: Path) -> None:
         load_schema(tmp_path)
     with pytest.raises(UserError, match="'other' is no shipped schema"):
         Schema.shipped("other")
+
+
+def test_the_schema_that_the_documentation_shows_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
+    schema = load_schema(tmp_path / "mine.yaml")
+    assert schema.lookup == {"partof": (0, False), "hasa": (0, True), "goeswith": (1, False), "soldby": (2, False)}
+    assert (schema.pruned_ids, schema.pruned_concepts) == ({2}, ("thing", "kitchen_stuff"))
+    assert [relation.symmetric for relation in schema.relations] == [False, True, False]

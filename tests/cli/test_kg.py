@@ -29,10 +29,10 @@ def test_processes_build_describe_and_show(project: Project) -> None:
     built = json.loads((project.root / "build.json").read_text())
     rows = len(FACTS.read_text(encoding="utf-8").splitlines()) - 1
     assert built["report"]["rows"] == rows
-    info = json.loads(in_a_process("kg", "info", project.graph, "--json").out)
+    info = json.loads(in_a_process("kg", "stats", project.graph, "--json").out)
     assert (info["concepts"], info["facts"], info["schema"]) == (built["concepts"], built["facts"], "conceptnet")
     assert sum(info["relations"].values()) == info["facts"]
-    text = in_a_process("kg", "info", project.graph).out
+    text = in_a_process("kg", "stats", project.graph).out
     assert f"{info['facts']:,} facts" in text
     shown = in_a_process("kg", "show", project.graph, "Milk", "--json")
     assert ["milk", "UsedFor", "drinking"] in json.loads(shown.out)
@@ -85,7 +85,7 @@ def test_a_second_build_replaces_the_first(triples: Path, here: Command, tmp_pat
     here("kg", "build", triples, "-o", graph)
     triples.write_text(TRIPLES + "dog\tIsA\tanimal\n", encoding="utf-8")
     assert here("kg", "build", triples, "-o", graph).code == 0
-    assert json.loads(here("kg", "info", graph, "--json").out)["facts"] == 4
+    assert json.loads(here("kg", "stats", graph, "--json").out)["facts"] == 4
     assert sorted(p.name for p in tmp_path.iterdir()) == ["graph", "triples.tsv"]
 
 
@@ -96,7 +96,7 @@ def test_a_link_to_a_graph_may_be_built_over(triples: Path, here: Command, tmp_p
     triples.write_text(TRIPLES + "dog\tIsA\tanimal\n", encoding="utf-8")
     built = here("kg", "build", triples, "-o", link)
     assert built.code == 0, built
-    assert json.loads(here("kg", "info", link, "--json").out)["facts"] == 4
+    assert json.loads(here("kg", "stats", link, "--json").out)["facts"] == 4
     assert sorted(p.name for p in tmp_path.iterdir()) == ["graph", "link", "triples.tsv"]
 
 

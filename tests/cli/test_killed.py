@@ -144,7 +144,7 @@ def test_a_build_killed_between_two_steps_of_replacing_keeps_old_or_new(project:
     for n in range(1, 10):
         ended = subprocess.run([sys.executable, "-c", dies, str(n), *args], env=ENVIRONMENT, capture_output=True, check=False)
         assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
-        assert in_a_process("kg", "info", target).code == 0, f"died at rename {n}"
+        assert in_a_process("kg", "stats", target).code == 0, f"died at rename {n}"
         if ended.returncode == 0:
             break
     assert n > 1
@@ -226,7 +226,12 @@ def test_no_room_for_a_file_is_one_message_and_the_old_is_whole(command: Callabl
 def test_a_result_that_cannot_be_printed_is_an_error(project: Project) -> None:
     with open("/dev/full", "w") as full:
         ended = subprocess.run(
-            [COMMAND, "kg", "info", str(project.graph)], env=os.environ, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [COMMAND, "kg", "stats", str(project.graph)],
+            env=os.environ,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert ended.returncode == 2
     assert ended.stderr.startswith("mhgrn: No space left on device")

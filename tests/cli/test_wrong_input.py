@@ -188,13 +188,12 @@ KG_CASES = [
     Case(
         "schema file without relations",
         lambda p: build(p, TRIPLES, "--schema", written(p.root / "own.yaml", "name: own\n")),
-        ("{root}/own.yaml is not a schema", "relations"),
+        ("{root}/own.yaml:1: a schema needs `relations`",),
     ),
     Case(
         "schema file is not YAML",
         lambda p: build(p, TRIPLES, "--schema", written(p.root / "own.yaml", "name: own\nrelations: [\n")),
-        ("{root}/own.yaml", "line 3"),
-        None,
+        ("{root}/own.yaml:3: not YAML",),
     ),
     Case(
         "schema lists a member twice",
@@ -215,13 +214,13 @@ KG_CASES = [
     Case("output lies below a file", lambda p: [*build(p, TRIPLES)[:-1], written(p.root / "f", "mine") / "g"], ("{root}/f",)),
     Case("output is not ours", lambda p: [*build(p, TRIPLES)[:-1], p.questions], ("{root}/questions", "name another folder")),
     Case("output is a run", lambda p: [*build(p, TRIPLES)[:-1], p.run], ("{root}/run", "name another folder")),
-    Case("graph does not exist", lambda p: ["kg", "info", p.root / "no"], ("{root}/no does not exist",)),
+    Case("graph does not exist", lambda p: ["kg", "stats", p.root / "no"], ("{root}/no does not exist",)),
     Case(
         "graph is a file",
-        lambda p: ["kg", "info", p.data / "prepared.json"],
+        lambda p: ["kg", "stats", p.data / "prepared.json"],
         ("{root}/data/prepared.json is not a knowledge graph",),
     ),
-    Case("graph is not ours", lambda p: ["kg", "info", p.questions], ("{root}/questions is not a knowledge graph", "graph.json")),
+    Case("graph is not ours", lambda p: ["kg", "stats", p.questions], ("{root}/questions is not a knowledge graph", "graph.json")),
     Case("no such concept", lambda p: ["kg", "show", p.graph, "zxqv"], ("'zxqv' is not a concept of the graph {root}/graph",)),
     Case("empty concept", lambda p: ["kg", "show", p.graph, ""], ("'' is not a concept",)),
     Case(
@@ -231,7 +230,7 @@ KG_CASES = [
     ),
 ]
 
-INFO: Callable[[Project], list[object]] = lambda p: ["kg", "info", p.graph]  # noqa: E731
+INFO: Callable[[Project], list[object]] = lambda p: ["kg", "stats", p.graph]  # noqa: E731
 EVAL: Callable[[Project], list[object]] = lambda p: ["eval", p.run]  # noqa: E731
 ASKED: Callable[[Project], list[object]] = lambda p: ["ask", p.run, *ASK]  # noqa: E731
 
@@ -574,7 +573,7 @@ def test_a_demo_is_refused_before_its_work(tmp_path: Path, refused: Refused, mon
 @pytest.mark.parametrize(
     "args",
     [
-        ["kg", "info", "nowhere"],
+        ["kg", "stats", "nowhere"],
         ["kg", "build", "facts.tsv", "-o", "facts.tsv"],
         ["prepare", "facts.tsv", "--kg", "nowhere", "-o", "new"],
         ["ask", "nowhere", "Where?", "-c", "a"],

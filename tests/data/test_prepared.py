@@ -18,7 +18,7 @@ from mhgrn.data.prepared import (
     statement_builder,
 )
 from mhgrn.data.questions import Question, find_splits
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Subgraph
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Subgraph, Subgraphs
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.grounding import Grounder, Mentions
@@ -146,8 +146,8 @@ def test_what_cannot_be_prepared_says_why_and_leaves_nothing(
 
 
 def test_a_subgraph_too_large_to_number_is_refused(tmp_path: Path) -> None:
-    none = np.zeros(0, dtype=np.int32)
-    huge = Subgraph(np.zeros(2**16, np.int64), np.zeros(2**16, np.uint8), none, none, none)
+    none, one = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
+    huge = Subgraphs(one + 2**16, one, one, np.zeros(2**16, np.int32), np.zeros(2**16, np.uint8), none, none, none)
     with pytest.raises(UserError, match="65,536 nodes, more than 65,535; cap it with --max-nodes"):
         _write_subgraphs(tmp_path, iter([huge]), 1)
 

@@ -133,6 +133,13 @@ def test_an_unknown_concept_suggests_one_with_the_same_lemma() -> None:
         graph.id("desks")
 
 
+@pytest.mark.parametrize("typo", ["furniture stoer", "funriture_store", "furnitur store", "furnituree store", "furniture_storr"])
+def test_a_misspelt_concept_suggests_the_right_one(typo: str) -> None:
+    graph = KnowledgeGraph.from_facts([("desk", "AtLocation", "furniture_store")])
+    with pytest.raises(UserError, match=r"is not a concept of the graph.* Did you mean furniture_store\?"):
+        graph.id(typo)
+
+
 @pytest.mark.parametrize("text", [" Furniture  store", "furniture_store", "FURNITURE\tSTORE\n"])
 def test_concept_names_have_one_form(text: str) -> None:
     assert concept_name(text) == "furniture_store"

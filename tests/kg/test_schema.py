@@ -1,12 +1,15 @@
-"""The shipped schema is the published one; schemas of one's own are checked."""
+"""The shipped schema is the published one; schemas of one's own are checked, and read back as they are written."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.kg.importers import load_schema
-from mhgrn.kg.schema import Relation, Schema
+from mhgrn.kg.schema import Relation, Schema, load_schema, shipped_schemas
 
 PUBLISHED_ORDER = """antonym atlocation capableof causes createdby isa desires hassubevent partof hascontext hasproperty madeof
     notcapableof notdesires receivesaction relatedto usedfor""".split()
@@ -46,56 +49,199 @@ def test_conceptnets_relations_have_the_published_order_members_and_pruning() ->
     assert schema.relations[14].gloss == "is"
 
 
-def test_a_schema_survives_being_plain_data() -> None:
-    for schema in (Schema.shipped("conceptnet"), Schema.derived(["b_c", "a"])):
-        assert Schema.from_dict(schema.to_dict()) == schema
+# Names of any letters, marks and spaces that a UTF-8 file can hold.
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)
+names = texts.filter(lambda text: not text.startswith("*"))
+glosses = texts.filter(lambda text: not set("{}") & set(text))
+templates = st.tuples(glosses, glosses, glosses, st.booleans()).map(
+    lambda t: t[0] + ("{head}" if t[3] else "{tail}") + t[1] + ("{tail}" if t[3] else "{head}") + t[2]
+)
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    relations = []
+    for name in draw(st.lists(names, min_size=1, max_size=4, unique_by=str.lower)):
+        options = st.builds(lambda gloss, some, both: (gloss, tuple(some), both), glosses, st.lists(templates), st.booleans())
+        relations.append((name, *draw(options)))
+    taken = [name.lower() for name, *_ in relations]
+    others = draw(st.lists(names.filter(lambda text: text.lower() not in taken), max_size=4, unique_by=str.lower))
+    built = [
+        Relation(name, (name, *(draw(st.sampled_from(["", "*"])) + o for o in others[i :: len(relations)])), *rest)
+        for i, (name, *rest) in enumerate(relations)
+    ]
+    pruned = draw(st.lists(st.sampled_from([r.name for r in built]), unique=True))
+    return Schema(draw(texts), tuple(built), tuple(pruned), tuple(draw(st.lists(texts, max_size=3))))
+
+
+@given(schemas())
+def test_a_schema_survives_json_and_yaml(tmp_path_factory: pytest.TempPathFactory, schema: Schema) -> None:
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    path = tmp_path_factory.mktemp("schemas") / "schema.yaml"
+    path.write_bytes(schema.to_yaml().encode())
+    assert load_schema(path) == schema
+
+
+@given(st.lists(names, min_size=1, max_size=5))
+def test_a_derived_schema_can_be_written_out_and_edited(tmp_path_factory: pytest.TempPathFactory, relations: list[str]) -> None:
+    schema = Schema.derived(relations)
+    assert {name.lower() for name in relations} == set(schema.lookup)
+    path = tmp_path_factory.mktemp("schemas") / "schema.yaml"
+    path.write_bytes(schema.to_yaml().encode())
+    assert load_schema(path) == schema
+
+
+@pytest.mark.parametrize("name", shipped_schemas())
+def test_shipped_schemas_survive_json_and_yaml(name: str, tmp_path: Path) -> None:
+    schema = load_schema(name)
+    assert schema == Schema.shipped(name) == Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    (tmp_path / "mine.yaml").write_text(schema.to_yaml(), encoding="utf-8")
+    assert load_schema(tmp_path / "mine.yaml") == schema
+
+
+def test_conceptnets_facts_can_be_said_in_several_ways() -> None:
+    for relation in Schema.shipped("conceptnet").relations:
+        said = {relation.sentence("furniture_store", "desk", pick)[0] for pick in range(50)}
+        assert len(said) == len(relation.templates) >= 3
+        assert all("furniture store" in text and "desk" in text for text in said)
+        assert not relation.symmetric  # the paper's graph keeps facts in one direction
+
+
+@given(template=templates, head=texts, tail=texts, more=st.lists(templates, max_size=2), pick=st.integers(-9, 9))
+def test_a_sentence_holds_head_and_tail_where_it_says(template: str, head: str, tail: str, more: list[str], pick: int) -> None:
+    relation = Relation("R", templates=(template, *more))
+    text, (start, end), (tail_start, tail_end) = relation.sentence(head, tail, pick)
+    assert (text[start:end], text[tail_start:tail_end]) == (head.replace("_", " "), tail.replace("_", " "))
+    (first, last), (second, second_last) = sorted([(start, end), (tail_start, tail_end)])
+    around = [text[:first], text[last:second], text[second_last:]]
+    picked = relation.templates[pick % (1 + len(more))]
+    assert around == picked.replace("{head}", "\0").replace("{tail}", "\0").split("\0") or "\0" in picked
 
 
 def test_a_derived_schema_names_every_relation_once_in_order() -> None:
     schema = Schema.derived(["made_of", "IsA", "made_of"])
-    assert schema.relations == (Relation("IsA", ("IsA",), "IsA"), Relation("made_of", ("made_of",), "made of"))
+    assert schema.relations == (
+        Relation("IsA", ("IsA",), "is a", ("{head} is a {tail}",)),
+        Relation("made_of", ("made_of",), "made of", ("{head} made of {tail}",)),
+    )
     assert len(schema) == 2
     assert not schema.pruned_ids
     assert not schema.pruned_concepts
 
 
-def test_a_relation_cannot_be_part_of_two() -> None:
-    relations = [{"name": "A", "members": ["X"]}, {"name": "B", "members": ["*x"]}]
-    with pytest.raises(UserError, match="member of two relations"):
-        _ = Schema.from_dict({"name": "mine", "relations": relations}).lookup
+def test_a_relation_whose_name_would_swap_its_ends_is_refused() -> None:
+    with pytest.raises(UserError, match=r"'\*eats' begins with \*"):
+        Schema.derived(["*eats"])
+
+
+OWN = """\
+name: mine
+relations:
+  - name: Eats
+    members: [eats, "*eaten_by"]
+    templates: ["{tail} is food for {head}"]
+  - {name: Meets, symmetric: true}
+pruned_relations: [meets]
+pruned_concepts: [Any Thing]
+"""
 
 
 def test_a_schema_of_ones_own_is_read_from_yaml(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\nrelations:\n - {name: Eats, members: [eats, '*eaten_by']}\npruned_concepts: [thing]\n")
+    path.write_text(OWN)
     schema = load_schema(str(path))
-    assert schema.lookup == {"eats": (0, False), "eaten_by": (0, True)}
-    assert schema.pruned_concepts == ("thing",)
-    assert schema.relations[0].gloss == "Eats"
+    assert schema.lookup == {"eats": (0, False), "eaten_by": (0, True), "meets": (1, False)}
+    assert schema.pruned_ids == {1}
+    assert schema.pruned_concepts == ("any_thing",)
+    assert [r.gloss for r in schema.relations] == ["eats", "meets"]
+    assert [r.symmetric for r in schema.relations] == [False, True]
+    assert schema.relations[0].sentence("cat", "mouse")[0] == "mouse is food for cat"
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[", "name: x", "relations: [IsA]", "name: x\nrelations: [{name: A}]", "name: x\nrelations: [{members: [A]}]", "- a"],
+    ("text", "says"),
+    [
+        ("", " is empty; a schema needs `name` and `relations`"),
+        ("# nothing\n", " is empty"),
+        ("- a", ":1: a schema is a mapping with `name` and `relations`, not ['a']"),
+        ("name: x", ":1: a schema needs `relations`"),
+        ("relations: [{name: A}]", ":1: a schema needs `name`"),
+        ("name: x\nrelations:", ":2: relations is empty, not a list"),
+        ("name: x\nrelations: []", ":2: relations is empty; name at least one"),
+        ("name: x\nrelations: {IsA: 1}", ":2: relations is {'IsA': 1}, not a list"),
+        ("name: x\nrelations:\n- IsA\n", ":3: a relation is a mapping with `name`, not 'IsA'"),
+        ("name: x\nrelations:\n- {members: [A]}", ":3: a relation needs `name`"),
+        ("name: yes\nrelations:\n- {name: A}", ":1: name is True, not a text; put it in quotes"),
+        ("name: x\nrelations:\n- {name: 5}", ":3: name is 5, not a text"),
+        ("name: x\nrelations:\n- {name: ''}", ":3: name is an empty text"),
+        ("name: x\nrelations:\n- name: A\n  members: eats", ":4: relation A: members is 'eats', not a list; write [eats]"),
+        ("name: x\nrelations:\n- name: A\n  members: []", ":4: relation A: members is empty"),
+        ("name: x\nrelations:\n- name: A\n  members: [B, '*']", ":4: relation A: a member without a name"),
+        ("name: x\nrelations:\n- name: A\n  members:\n  - B\n  - 2", ":6: an entry of relation A: members is 2, not a text"),
+        ("name: x\nrelations:\n- name: A\n  members: [B, '*b']", ":4: relation A: a member is given twice"),
+        (
+            "name: x\nrelations:\n- {name: A, members: [X]}\n- {name: B, members: ['*x']}",
+            ":4: x is a member of two relations, A and B",
+        ),
+        ("name: x\nrelations:\n- {name: A}\n- {name: B}\n- {name: a}", ":5: relation a is given twice (A before; case"),
+        ("name: x\nrelations:\n- {name: A}\n- {name: A}", ":4: relation A is given twice."),
+        ("name: x\nrelations:\n- name: A\n  glos: is", ":4: unknown key glos of a relation. Did you mean gloss?"),
+        ("name: x\nrelation: []", ":2: unknown key relation of a schema. Did you mean relations?"),
+        ("name: x\nname: y\nrelations:\n- {name: A}", ":2: the key name is given twice"),
+        ("name: x\nrelations:\n- name: A\n  gloss: a\n  gloss: b", ":5: the key gloss is given twice"),
+        ("name: x\nrelations:\n- name: A\n  gloss: a {tail}", ":4: relation A: the gloss 'a {tail}' holds a brace"),
+        ("name: x\nrelations:\n- name: A\n  symmetric: maybe", ":4: relation A: symmetric is 'maybe', not true or false"),
+        ("name: x\nrelations:\n- name: A\n  templates:\n  - 'only {head}'", ":5: relation A: the template 'only {head}' must hold"),
+        ("name: x\nrelations:\n- {name: A, templates: ['{head} {tail} {head}']}", ":3: relation A: the template"),
+        ("name: x\nrelations:\n- {name: A, templates: ['{head} {tail} {x}']}", ":3: relation A: the template"),
+        ("name: x\nrelations:\n- {name: A, templates: ['{{head}} {tail}']}", ":3: relation A: the template"),
+        ("name: x\nrelations:\n- name: A\n  templates:\n  - {head} eats {tail}", ":5: not YAML"),
+        ("name: x\nrelations:\n- name: A\n  members: [*HasA]", ":4: not YAML"),
+        ("name: x\nrelations: [", ":2: not YAML"),
+        ("name: x\n\trelations: 1", ":2: not YAML"),
+        ("name: !!python/object:os.system x", ":1: not YAML"),
+        ("name: x\0", " is not YAML"),
+        ("name: 2001-99-99", " is not YAML"),
+        ("[" * 20_000, " is not YAML"),
+        ("&a [*a]", ":1: a schema is a mapping"),
+        (OWN.replace("[meets]", "[Meet]"), ":7: pruned relation Meet is none of the relations. Did you mean Meets?"),
+        (OWN.replace("[meets]", "meets"), ":7: pruned_relations is 'meets', not a list; write [meets]"),
+        (OWN.replace("[Any Thing]", "[1]"), ":8: an entry of pruned_concepts is 1, not a text"),
+        (OWN.replace("pruned_concepts", "pruned"), ":8: unknown key pruned of a schema. Known: name, pruned_concepts"),
+    ],
 )
-def test_a_file_that_is_no_schema_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_wrong_schema_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(UserError, match="is not a schema"):
-        load_schema(str(path))
+    with pytest.raises(UserError) as refused:
+        load_schema(path)
+    assert str(refused.value).startswith(f"{path}{says}")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < len(str(path)) + 400
 
 
-def test_members_must_be_a_list(tmp_path: Path) -> None:
-    """A lone word would otherwise be taken for the list of its letters."""
-    path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\nrelations: [{name: Eats, members: eats}]\n")
-    try:
-        schema = load_schema(str(path))
-    except UserError:
-        return
-    assert "eats" in schema.lookup
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_bytes("name: é".encode("latin-1"))
+    with pytest.raises(UserError, match=r"mine\.yaml is not UTF-8"):
+        load_schema(tmp_path / "mine.yaml")
 
 
-def test_an_unknown_schema_suggests_a_known_one() -> None:
-    with pytest.raises(UserError, match="Did you mean conceptnet"):
+def test_what_is_neither_shipped_nor_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'conceptnett' is neither a shipped schema nor a file\. Did you mean conceptnet"):
         load_schema("conceptnett")
+    with pytest.raises(UserError, match=r"nowhere\.yaml' is neither a shipped schema nor a file"):
+        load_schema(tmp_path / "nowhere.yaml")
+    with pytest.raises(UserError, match="is a folder"):
+        load_schema(tmp_path)
+    with pytest.raises(UserError, match="'other' is no shipped schema"):
+        Schema.shipped("other")
+
+
+def test_the_schema_that_the_documentation_shows_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
+    schema = load_schema(tmp_path / "mine.yaml")
+    assert schema.lookup == {"partof": (0, False), "hasa": (0, True), "goeswith": (1, False), "soldby": (2, False)}
+    assert (schema.pruned_ids, schema.pruned_concepts) == ({2}, ("thing", "kitchen_stuff"))
+    assert [relation.symmetric for relation in schema.relations] == [False, True, False]

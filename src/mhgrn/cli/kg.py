@@ -86,25 +86,6 @@ def build(
 
 
 @app.command()
-def info(graph: Graph, as_json: AsJson = False) -> None:
-    """Counts of concepts, and of facts by relation."""
-    from mhgrn.kg import KnowledgeGraph
-
-    loaded = KnowledgeGraph.load(graph)
-    counts = loaded.relation_counts()
-    if as_json:
-        about = {"concepts": len(loaded), "facts": loaded.fact_count, "relations": counts}
-        print(
-            json.dumps(about | {"schema": loaded.schema.name, "fingerprint": loaded.fingerprint, "source": loaded.about["source"]})
-        )
-        return
-    print(f"{len(loaded):,} concepts, {loaded.fact_count:,} facts, schema {loaded.schema.name}")
-    width = max(map(len, counts), default=0)
-    for name, count in sorted(counts.items(), key=lambda item: -item[1]):
-        print(f"  {name:<{width}} {count:>10,}")
-
-
-@app.command()
 def show(
     graph: Graph,
     concept: Annotated[str, typer.Argument(help="A concept; spaces or underscores.", show_default=False)],
@@ -132,3 +113,63 @@ def shuffle_relations(graph: Graph, output: Output, seed: Annotated[int, typer.O
     shuffled = KnowledgeGraph.load(graph).with_shuffled_relations(seed)
     shuffled.save(output)
     print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
+
+
+@app.command()
+def stats(graph: Graph, as_json: AsJson = False) -> None:
+    """Counts of concepts, of facts by relation, of neighbours, of connected components."""
+    from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.statistics import Statistics
+
+    loaded = KnowledgeGraph.load(graph)
+    found = Statistics.of(loaded)
+    if as_json:
+        print(json.dumps(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]}))
+        return
+    print(found)
+
+
+@app.command()
+def path(
+    graph: Graph,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A concept; spaces or underscores.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Another.", show_default=False)],
+    max_hops: Annotated[int, typer.Option(min=1, max=16, help="Facts in a path at most.")] = 3,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Paths to list at most; the others are counted.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """The paths that join two concepts, shortest first. Facts are followed both ways and shown as the graph states them."""
+    from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.connections import connect
+
+    found = connect(KnowledgeGraph.load(graph), source, target, max_hops, limit)
+    print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found)
+
+
+@app.command()
+def merge(
+    graphs: Annotated[list[Path], typer.Argument(metavar="GRAPHS", help="Folders of built graphs.", show_default=False)],
+    output: Output,
+    schema: Annotated[
+        str | None,
+        typer.Option(help="conceptnet, or a YAML file. Unset: relations of the same name are one.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Join graphs into one: all their concepts and facts. Concepts of the first keep their numbers."""
+    from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.graph import MARKER
+    from mhgrn.kg.merging import merge as merge_graphs
+    from mhgrn.kg.schema import load_schema
+    from mhgrn.storage import check_replaceable
+
+    check_replaceable(output, MARKER)
+    loaded = [KnowledgeGraph.load(graph) for graph in graphs]
+    joined = merge_graphs(loaded, load_schema(schema) if schema else None)
+    joined.save(output)
+    before = sum(graph.fact_count for graph in loaded)
+    if as_json:
+        about = {"graph": str(output), "concepts": len(joined), "facts": joined.fact_count, "facts_before": before}
+        print(json.dumps(about | {"schema": joined.schema.name, "relations": len(joined.schema)}))
+        return
+    print(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")

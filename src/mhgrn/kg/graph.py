@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import Schema
+from mhgrn.kg.spelling import one_edit_away
 from mhgrn.kg.strings import StringIndex
-from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json
+from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json, write_text
 from mhgrn.text.lemmas import LEMMATISER, lemmatise
 
 MARKER = "graph.json"
@@ -148,6 +149,7 @@ class KnowledgeGraph:
         with new_folder(Path(folder), MARKER) as partial:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
+            write_text(partial / "schema.yaml", self.schema.to_yaml())  # to edit and build again with; this graph is as it is
             write_json(partial / MARKER, self.about)
         self.folder = Path(folder)
 
@@ -178,8 +180,10 @@ class KnowledgeGraph:
         return found
 
     def _nearest(self, name: str) -> str:
-        near = sorted(self.name(c) for c in self.with_pattern(lemmatise(name)))
-        return did_you_mean(concept_name(name), near) if near else ""
+        asked = concept_name(name)
+        near = {self.name(c) for c in self.with_pattern(lemmatise(name))}
+        near |= {other for other in one_edit_away(asked) if self.find(other) is not None}
+        return did_you_mean(asked, near) if near else ""
 
     def lemma(self, word: str) -> str:
         """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""

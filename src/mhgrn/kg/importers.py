@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from mhgrn.errors import UserError, did_you_mean
+from mhgrn.errors import UserError
 from mhgrn.kg.adjacency import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
-from mhgrn.kg.schema import Schema
+from mhgrn.kg.schema import Schema, load_schema
 from mhgrn.kg.splitting import intern_ends
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar
@@ -186,16 +185,3 @@ def _why_nothing(report: ImportReport) -> str:
         "the file is empty": not report.rows,
     }
     return ", ".join(text for text, count in reasons.items() if count) or f"{report.rows:,} rows"
-
-
-def load_schema(name: str) -> Schema:
-    """A shipped schema by name, or one of the user's own from a YAML file."""
-    if name == "conceptnet":
-        return Schema.shipped(name)
-    path = Path(name)
-    if not path.is_file():
-        raise UserError(f"schema {name!r} is neither a shipped schema nor a file.{did_you_mean(name, ['conceptnet'])}")
-    try:
-        return Schema.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a schema ({type(error).__name__}: {error}); it needs `name` and `relations`.") from None

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.schema import Schema
+from mhgrn.kg.schema import MAX_RELATIONS, Schema
 from mhgrn.kg.splitting import BLANK, LOOK, NOT_ALPHABETIC, OTHER_LANGUAGE, USABLE, split_assertions, split_table
 
 Array = NDArray[Any]
@@ -38,7 +38,6 @@ LONGEST_LINE = 1 << 20
 _SPACE, _NEWLINE = 32, 10
 BATCH = 50_000  # rows of the formats that Python reads
 SHOWN = 5  # malformed rows named in a message
-MAX_RELATIONS = 30_000  # and their reverses must fit 16 bits
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""Several graphs joined into one: the union of their concepts and facts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mhgrn.errors import UserError, did_you_mean
+from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.schema import Relation, Schema
+from mhgrn.progress import track
+
+_ADVICE = "say how to join them with a schema (--schema)."
+
+
+def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> KnowledgeGraph:
+    """Join graphs. Concepts of the first keep their numbers, new ones follow in order; a fact's first weight is kept.
+
+    Relations of the same name are one (case does not count), in order of first appearance, unless a ``schema`` is given: then a
+    relation goes where the schema has its name, or has it as a member. Nothing is pruned: what is in a graph stays.
+
+    >>> one = KnowledgeGraph.from_facts([("cat", "IsA", "animal")])
+    >>> two = KnowledgeGraph.from_facts([("dog", "IsA", "animal"), ("cat", "IsA", "animal"), ("dog", "Likes", "cat")])
+    >>> both = merge([one, two])
+    >>> [both.name(i) for i in range(len(both))], both.fact_count
+    (['cat', 'animal', 'dog'], 3)
+    """
+    if len(graphs) < 2:
+        raise UserError("name two graphs or more to join.")
+    joined = schema or _united(graphs)
+    targets = [_targets(graph, label, joined) for graph, label in zip(graphs, _labels(graphs), strict=True)]
+    concepts: dict[str, int] = {}
+    pairs = track(zip(graphs, targets, strict=True), "joining", len(graphs))
+    columns = [_columns(graph, joined, *target, concepts) for graph, target in pairs]
+    head, relation, tail, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.lexsort((relation, tail, head))  # stable: of equal facts the first graph's comes first
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in (head, relation, tail)], axis=0)
+    kept = order[new]
+    weights: Any = weight[kept] if any(graph.weight is not None for graph in graphs) else None
+    source = {"merged": [graph.fingerprint for graph in graphs]}
+    return KnowledgeGraph.from_table(list(concepts), head[kept], relation[kept], tail[kept], weights, joined, source)
+
+
+def _labels(graphs: Iterable[KnowledgeGraph]) -> list[str]:
+    return [str(graph.folder) if graph.folder else f"graph {i}" for i, graph in enumerate(graphs, start=1)]
+
+
+def _united(graphs: Sequence[KnowledgeGraph]) -> Schema:
+    """The relations of all graphs, those of one name made one; refused where the graphs mean different things by a name."""
+    relations: dict[str, Relation] = {}
+    meanings: dict[str, tuple[str, str]] = {}  # member → what it is imported as, and in which graph
+    for graph, label in zip(graphs, _labels(graphs), strict=True):
+        for relation in graph.schema.relations:
+            known = relations.setdefault(relation.name.lower(), relation)
+            if known.symmetric != relation.symmetric:
+                one, other = ("symmetric", "not") if relation.symmetric else ("not symmetric", "so")
+                raise UserError(f"{relation.name} is {one} in {label}, and {other} in a graph before it; {_ADVICE}")
+            for member in relation.members:
+                key = member.removeprefix("*")
+                meaning = known.name + (" with head and tail swapped" if member.startswith("*") else "")
+                before, where = meanings.setdefault(key.lower(), (meaning, label))
+                if before != meaning:
+                    raise UserError(f"{key} is read as {before} in {where}, as {meaning} in {label}; {_ADVICE}")
+            own = {member.lower() for member in known.members}
+            members = (*known.members, *(member for member in relation.members if member.lower() not in own))
+            relations[relation.name.lower()] = replace(known, members=members)
+    first = graphs[0].schema
+    schemas = [graph.schema for graph in graphs]
+    united = Schema(
+        name=first.name,
+        relations=tuple(relations.values()),
+        pruned_relations=tuple(dict.fromkeys(relations[r.lower()].name for s in schemas for r in s.pruned_relations)),
+        pruned_concepts=tuple(dict.fromkeys(concept for s in schemas for concept in s.pruned_concepts)),
+    )
+    return united if united == first else replace(united, name="merged")
+
+
+def _targets(graph: KnowledgeGraph, label: str, joined: Schema) -> tuple[Ints, Ints]:
+    """For each of the graph's relations its number in the joined schema, and whether head and tail are swapped."""
+    by_name = {relation.name.lower(): (number, False) for number, relation in enumerate(joined.relations)}
+    meaning = joined.lookup | by_name
+    used = np.bincount(graph.relation, minlength=len(graph.schema))
+    for relation, count in zip(graph.schema.relations, used.tolist(), strict=True):
+        if count and relation.name.lower() not in meaning:
+            members = {member.removeprefix("*") for r in joined.relations for member in (r.name, *r.members)}
+            raise UserError(
+                f"the schema {joined.name} has no place for the relation {relation.name} of {label} (facts: {count:,})."
+                f"{did_you_mean(relation.name, members)}"
+            )
+    found = [meaning.get(relation.name.lower(), (0, False)) for relation in graph.schema.relations]
+    return np.array([number for number, _ in found], dtype=np.int64), np.array([swapped for _, swapped in found], dtype=bool)
+
+
+def _columns(
+    graph: KnowledgeGraph, joined: Schema, number: Ints, swapped: Ints, concepts: dict[str, int]
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """The graph's facts by the numbers of the joined graph, to whose ``concepts`` those of the graph are added."""
+    concept = np.array([concepts.setdefault(graph.name(i), len(concepts)) for i in range(len(graph))], dtype=np.int64)
+    head, tail, swap = concept[graph.heads()], concept[graph.tail], swapped[graph.relation]
+    head, tail = np.where(swap, tail, head), np.where(swap, head, tail)
+    relation = number[graph.relation]
+    weight = np.ones(len(relation), dtype=np.float32) if graph.weight is None else np.asarray(graph.weight)
+    both = np.isin(relation, list(joined.symmetric_ids))
+    return (
+        np.concatenate([head, tail[both]]),
+        np.concatenate([relation, relation[both]]),
+        np.concatenate([tail, head[both]]),
+        np.concatenate([weight, weight[both]]),
+    )

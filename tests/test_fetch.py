@@ -108,6 +108,7 @@ def test_another_length_is_another_version(new: bytes, tmp_path: Path) -> None:
     with serving(how) as mirror:
         (fetched,) = fetch("conceptnet", tmp_path, mirror)
     assert fetched.path.read_bytes() == new
+    assert len(how.requests) == 3  # seen before the rest was received
 
 
 def test_another_mirror_is_begun_anew(tmp_path: Path) -> None:
@@ -259,7 +260,9 @@ def test_only_the_wanted_members_are_unpacked(tmp_path: Path) -> None:
         fetch("openbookqa", to, mirror)  # unpacked anew from the archive that is there
         assert len(how.requests) == asked
     (to / "Set.zip").unlink()
-    assert len(fetch("openbookqa", to, closed_port())) == 2  # the members are all there
+    for mirror in (closed_port(), str(tmp_path)):
+        assert len(fetch("openbookqa", to, mirror)) == 2  # the members are all there: no archive is needed
+    assert "Set.zip" not in left(to)
     assert {path.name for path in tmp_path.iterdir()} == {"Set.zip", "to"}
 
 

@@ -232,7 +232,7 @@ def _archive(file: File, folder: Path, record: Record, place: _Place) -> list[Fe
     missing = [target for target, fetched in zip(known, there, strict=True) if fetched is None]
     copies = {target: place.find(target.name) for target in missing}
     done = [fetched for fetched in there if fetched]
-    if place.find(file.name) is None and all(copies.values()):
+    if not missing or (place.find(file.name) is None and all(copies.values())):
         for target, copy in copies.items():
             with cast(Path, copy).open("rb") as stream:
                 found = write_stream(stream, target, cast(Path, copy).stat().st_size)

@@ -24,8 +24,8 @@ from mhgrn.storage import write_text
 
 DEBIAN = Path("/usr/share/wordnet")  # where Debian's wordnet-base puts the database
 NOTICE = """\
-conceptnet-subset.tsv.gz was made by mhgrn from the npm package {package}: names in lower case, relations outside
-mhgrn's ConceptNet schema left out ({left_out}).
+conceptnet-subset.tsv.gz was made by mhgrn from the npm package {package}: names in lower case, relations
+outside mhgrn's ConceptNet schema left out ({left_out}).
 
 This work includes data from ConceptNet 5, which was compiled by the Commonsense Computing Initiative. ConceptNet 5 is freely
 available under the Creative Commons Attribution-ShareAlike license (CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/)
@@ -54,7 +54,7 @@ def _subset(target: Path, record: Record, mirror: Path | None) -> Fetched:
     left_out: Counter[str] = Counter()
 
     def rows() -> Iterator[wordnet.Fact]:
-        for head, relation, tail in read_ndjson(content.decode("utf-8").splitlines(), member):
+        for head, relation, tail in read_ndjson(io.StringIO(content.decode("utf-8")), member):
             if relation.lower() in known:
                 yield head, relation, tail
             else:

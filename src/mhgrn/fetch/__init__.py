@@ -116,7 +116,7 @@ class Record:
                 ) from None
 
     def check(self, found: Path, target: Path, known: str | None, source: str) -> Fetched:
-        """Compare ``found``, which is or is to become ``target``, with the checksum that target has or had; record a new one."""
+        """Compare ``found``, which is or is to become ``target``, with the checksum that target should have."""
         with found.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo test test-long check format lock clean
+.PHONY: help demo conceptnet test test-long check format lock clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +19,10 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)  ## build the starter graph, train on it, answer three new questions
 	$(BIN)/mhgrn demo
+
+conceptnet: $(READY)  ## half a million of ConceptNet's facts and WordNet's as a graph: build/conceptnet/graph (needs npm)
+	$(BIN)/mhgrn fetch conceptnet-subset --with wordnet --to build/conceptnet
+	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph
 
 test: check  ## everything that checks a change: style, types, tests
 	$(BIN)/pytest -n 2 -m "not long"

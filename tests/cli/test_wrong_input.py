@@ -176,7 +176,7 @@ KG_CASES = [
         None,
     ),
     Case("not text", lambda p: build(p, b"\xff\xfe\x00\x80"), ("{root}/facts.tsv", "UTF-8")),
-    Case("not text further on", lambda p: build(p, TRIPLES.encode() * 3000 + b"\xff\xfe\n"), ("{root}/facts.tsv:", "damaged")),
+    Case("not text further on", lambda p: build(p, TRIPLES.encode() * 3000 + b"\xff\xfe\n"), ("{root}/facts.tsv:6001", "not UTF-8")),
     Case("not gzip", lambda p: build(p, TRIPLES, name="facts.csv.gz"), ("{root}/facts.csv.gz", "gzip")),
     Case("damaged gzip", lambda p: build(p, damaged_gzip(), name="facts.csv.gz"), ("{root}/facts.csv.gz",)),
     Case(

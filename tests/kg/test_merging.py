@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.kg import KnowledgeGraph, Relation, Schema, build
+from mhgrn.kg import ImportOptions, KnowledgeGraph, Relation, Schema, build
 from mhgrn.kg.merging import merge
 from mhgrn.starter import FACTS
 

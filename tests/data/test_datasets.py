@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +212,21 @@ def test_choices_may_be_called_otherwise(tmp_path: Path) -> None:
     declare(declaration, fields={"choices": "options"})
     with pytest.raises(UserError, match=r"the options have no 'text' but body, key; declare `choice_text`"):
         list(read_questions(path, declaration))
+
+
+def test_the_declaration_of_the_manual(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    (declaration,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "my-quiz.yaml").write_text(declaration, encoding="utf-8")
+    for number, name in enumerate(("train", "dev", "easy", "hard")):
+        header = "nr,quiz.text,right,wrong1,wrong2,wrong3,passage"
+        (tmp_path / f"{name}.csv").write_text(f"{header}\n{number},Where?,a,b,c,d,Long ago\n", encoding="utf-8")
+    splits = find_splits(tmp_path / "my-quiz.yaml")
+    assert ids(splits) == {"train": ["0"], "dev": ["1"], "test": ["2", "3"]}
+    assert splits["dev"] == [Question("1", "Long ago. Where?", ("a", "b", "c", "d"), 0, ("A", "1", "2", "3"))]
+    (example,) = re.findall(r"```\n(id,question.*?)```", page, re.DOTALL)
+    (tmp_path / "example.csv").write_text(example, encoding="utf-8")
+    assert [(len(q.choices), q.answer) for q in read_questions(tmp_path / "example.csv")] == [(2, 0), (3, 1)]
 
 
 def test_tables_of_ones_own(tmp_path: Path) -> None:

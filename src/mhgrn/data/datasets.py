@@ -121,4 +121,4 @@ class Dataset(Section):
 
 
 def _is_yaml(path: Path) -> bool:
-    return path.suffix.lower() in (".yaml", ".yml")
+    return path.suffix.lower() in (".yaml", ".yml") and not path.is_dir()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn.data.questions import find_splits
+from mhgrn.data.questions import check_questions, find_splits
 from mhgrn.kg import ImportReport, KnowledgeGraph, build
 
 FIRST_ROWS = 60_000
@@ -90,3 +90,44 @@ def test_the_published_splits_have_their_published_sizes(shared_data: Path) -> N
         "csqa": {"train": 8_500, "dev": 1_221, "test": 1_241},
         "obqa": {"train": 4_957, "dev": 500, "test": 500},
     }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "folder", "sizes", "answered", "statements"),
+    [
+        ("commonsenseqa", "csqa", (9_741, 1_221, 1_140), (9_741, 1_221, 0), 60_510),
+        ("commonsenseqa-inhouse", "csqa", (8_500, 1_221, 1_241), (8_500, 1_221, 1_241), 54_810),
+        ("openbookqa", "obqa", (4_957, 500, 500), (4_957, 500, 500), 23_828),
+        ("openbookqa-fact", "obqa", (4_957, 500, 500), (4_957, 500, 500), 23_828),
+    ],
+)
+def test_the_shipped_declarations_read_the_published_files(
+    shared_data: Path, dataset: str, folder: str, sizes: tuple[int, ...], answered: tuple[int, ...], statements: int
+) -> None:
+    found = check_questions(shared_data / folder, dataset)
+    assert found.problems == []
+    assert found.dataset == dataset
+    assert list(found.splits) == ["train", "dev", "test"]
+    assert tuple(split.questions for split in found.splits.values()) == sizes
+    assert tuple(split.answered for split in found.splits.values()) == answered
+    assert found.statements == statements
+
+
+def test_questions_of_commonsenseqa_carry_their_concept(shared_data: Path) -> None:
+    assert all(q.concept for questions in find_splits(shared_data / "csqa", "commonsenseqa").values() for q in questions)
+
+
+def test_the_gold_fact_goes_before_the_stem(shared_data: Path) -> None:
+    plain, with_fact = (find_splits(shared_data / "obqa", name) for name in ("openbookqa", "openbookqa-fact"))
+    book = {line.strip().strip('"').lower() for line in (shared_data / "obqa" / "openbook.txt").read_text().splitlines()}
+    known = 0
+    for split, questions in plain.items():
+        for one, two in zip(questions, with_fact[split], strict=True):
+            fact = two.stem.removesuffix(one.stem)
+            assert two.id == one.id
+            assert two.choices == one.choices
+            assert two.answer == one.answer
+            assert two.stem.endswith(one.stem)
+            assert fact.endswith(". ")
+            known += fact.removesuffix(". ").lower() in book
+    assert known > 0.95 * sum(map(len, plain.values()))

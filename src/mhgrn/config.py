@@ -87,7 +87,7 @@ class Config(_Section):
     @classmethod
     def load(cls, file: str | Path | None = None, overrides: list[str] | None = None) -> Self:
         """Settings from a YAML file and ``key=value`` overrides (dots for sections), over their preset's."""
-        given = _read_yaml(Path(file)) if file is not None else {}
+        given = read_yaml(Path(file), "settings") if file is not None else {}
         for override in overrides or []:
             key, equals, value = override.partition("=")
             if not equals:
@@ -106,7 +106,7 @@ class Config(_Section):
         try:
             return cls.model_validate(_merged(PRESETS[preset], given))
         except ValidationError as error:
-            raise UserError(_explain(error)) from None
+            raise UserError(explain(error, cls, "setting")) from None
 
     def explained(self) -> str:
         """As YAML, with what each setting means beside it."""
@@ -146,9 +146,10 @@ def _explained_lines(section: _Section, indent: str = "") -> list[str]:
     return lines
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, what: str) -> dict[str, Any]:
+    """The top level of a YAML file of ``what``; nothing in it is ever run."""
     if not path.is_file():
-        raise UserError(f"{path} does not exist; name a YAML file of settings.")
+        raise UserError(f"{path} does not exist; name a YAML file of {what}.")
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -156,7 +157,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         line = f":{where.line + 1}" if where else ""
         raise UserError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}).") from None
     if not isinstance(data, dict):
-        raise UserError(f"{path}: settings are `key: value` lines.")
+        raise UserError(f"{path}: {what} are `key: value` lines.")
     return data
 
 
@@ -176,11 +177,12 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError, model: type[BaseModel], noun: str) -> str:
+    """The first thing that is wrong with a value for ``model``, whose keys are called ``noun``, in one sentence."""
     first = error.errors()[0]
     # a choice between types adds its own parts to the place of a setting
     where: list[str] = []
-    section: Any = Config
+    section: Any = model
     for part in map(str, first["loc"]):
         where.append(part)
         field = section.model_fields.get(part)
@@ -189,7 +191,7 @@ def _explain(error: ValidationError) -> str:
         section = field.annotation
     key = ".".join(where)
     if first["type"] == "extra_forbidden":
-        return f"unknown setting {key}.{did_you_mean(where[-1], section.model_fields)}"
+        return f"unknown {noun} {key}.{did_you_mean(where[-1], section.model_fields)}"
     here = first["loc"][: len(where)]
     reasons = dict.fromkeys(e["msg"][:1].lower() + e["msg"][1:] for e in error.errors() if e["loc"][: len(where)] == here)
-    return f"setting {key}: {' or '.join(reasons)}, not {first['input']!r}."
+    return f"{noun} {key}: {' or '.join(reasons)}, not {first['input']!r}."

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import fetch, kg, qa
+from mhgrn.cli import data, fetch, kg, qa
 from mhgrn.errors import UserError
 
 INTERRUPTED = 130
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(kg.app, name="kg")
 app.command("fetch")(fetch.fetch)
+app.add_typer(data.app, name="data")
 qa.add_to(app)
 
 

@@ -16,20 +16,25 @@ Features = Annotated[
     str | None,
     typer.Option(help="Node features: names, random, or a .npy file. Unset: as trained.", show_default=False),
 ]
+Declared = Annotated[
+    str | None,
+    typer.Option("--dataset", help="A known data set's name or a YAML file, to read the questions by.", show_default=False),
+]
 
 
 def prepare(
     questions: Annotated[
         Path,
         typer.Argument(
-            help="JSON lines in CommonsenseQA's form, or a folder with train*, dev* and test*.jsonl.",
+            help="A YAML file that declares a data set, a folder with train*, dev* and test* files, or one file.",
             show_default=False,
         ),
     ],
     kg: Annotated[Path, typer.Option("--kg", help="Folder of a built graph.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)],
+    dataset: Declared = None,
     statement: Annotated[
-        str, typer.Option(help="How stem and choice make a statement: fill-in-the-blank, append, or auto.")
+        str, typer.Option(help="How stem and choice make a statement: fill-in-the-blank, append, or auto (as declared).")
     ] = "auto",
     max_nodes: Annotated[
         int | None,
@@ -43,7 +48,7 @@ def prepare(
     from mhgrn.data.prepared import prepare as prepare_data
     from mhgrn.kg import KnowledgeGraph
 
-    options = PrepareOptions(statement=statement, max_nodes=max_nodes, **({"workers": workers} if workers else {}))
+    options = PrepareOptions(statement=statement, max_nodes=max_nodes, dataset=dataset, **({"workers": workers} if workers else {}))
     about = prepare_data(questions, KnowledgeGraph.load(kg), output, options).about
     if as_json:
         print(json.dumps({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
@@ -130,8 +135,9 @@ def evaluate(
 
 def predict(
     run: RunFolder,
-    questions: Annotated[Path, typer.Argument(help="JSON lines in CommonsenseQA's form.", show_default=False)],
+    questions: Annotated[Path, typer.Argument(help="JSON lines, JSON, CSV, TSV (also .gz) or Parquet.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines to write.", show_default=False)],
+    dataset: Declared = None,
     kg: Kg = None,
     features: Features = None,
 ) -> None:
@@ -145,7 +151,7 @@ def predict(
         raise UserError(f"{output} is a folder; name a file to write to.")
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
-    asked = list(read_questions(questions))
+    asked = list(read_questions(questions, dataset))
     if not asked:
         raise UserError(f"{questions} holds no question.")
     from mhgrn.answering import load

@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from mhgrn.data.datasets import Dataset
 from mhgrn.data.questions import Question, find_splits
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, extract_all
 from mhgrn.errors import UserError, did_you_mean
@@ -62,7 +63,8 @@ class PreparedData:
             with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
                 for line in lines:
                     row = json.loads(line)
-                    questions.append(Question(row["id"], row["stem"], tuple(row["choices"]), row["answer"], tuple(row["labels"])))
+                    choices, labels = tuple(row["choices"]), tuple(row["labels"])
+                    questions.append(Question(row["id"], row["stem"], choices, row["answer"], labels, row.get("concept")))
         except (FileNotFoundError, ValueError, KeyError) as error:
             raise UserError(f"{folder / 'questions.jsonl'} is damaged ({error}); prepare the questions again.") from None
         splits, start = {}, 0
@@ -139,10 +141,11 @@ class PreparedData:
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    statement: str = "auto"  # fill-in-the-blank, append, or auto: the former where most stems end in a question mark
+    statement: str = "auto"  # fill-in-the-blank, append, or auto: as declared, or the former where most stems end in "?"
     max_nodes: int | None = None  # cap on the nodes of a subgraph; the published setting is 200, cut by concept number
     max_degree: int | None = None  # mentioned concepts with more neighbours are not followed to middles; see Limits
     workers: int = os.cpu_count() or 1
+    dataset: str | Path | None = None  # a shipped declaration's name or a YAML file, to read the questions by
 
 
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
@@ -164,26 +167,28 @@ def statement_builder(name: str, questions: Sequence[Question]) -> str:
 def prepare(
     source: str | Path, graph: KnowledgeGraph, folder: str | Path, options: PrepareOptions = PrepareOptions()
 ) -> PreparedData:
-    """Ground the questions of ``source`` (a file, or a folder with its splits) in ``graph`` and write ``folder``."""
+    """Ground the questions of ``source`` (a declaration, a folder with its splits, or a file) in ``graph`` and write ``folder``."""
     folder = Path(folder)
     check_replaceable(folder, MARKER)
     if graph.folder is None:
         raise UserError("save the graph first: a prepared data set names the graph it came from.")
-    splits = find_splits(source)
+    declared = Dataset.find(source, options.dataset)
+    splits = find_splits(declared)
     questions = [q for split in splits.values() for q in split]
     if not questions:
         raise UserError(f"{source} holds no question.")
-    statement = statement_builder(options.statement, questions)
+    statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
     grounder = Grounder(graph)
     mentions = [m for q in track(questions, "grounding questions") for m in ground(q, grounder, statement)]
-    rows = [{"id": q.id, "stem": q.stem, "choices": q.choices, "answer": q.answer, "labels": q.labels} for q in questions]
     limits = Limits(options.max_nodes, options.max_degree)
     settings = {"statement": statement, **limits._asdict()}
+    rows = [{k: v for k, v in asdict(q).items() if k != "concept" or v is not None} for q in questions]
     with new_folder(folder, MARKER) as partial:
         write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         sizes = _write_subgraphs(partial, extract_all(graph, mentions, limits, options.workers), len(mentions))
         about = {
             "format": FORMAT,
+            "dataset": declared.name,
             "splits": {split: len(found) for split, found in splits.items()},
             "statements": len(mentions),
             "graph": str(graph.folder.absolute()),

@@ -1,11 +1,13 @@
 """Multiple-choice questions and the files they come in."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mhgrn.data.datasets import Dataset
+from mhgrn.data.fields import Fields, first, is_empty, letter
+from mhgrn.data.tables import Row, place, read_rows
 from mhgrn.errors import UserError
 
 SPLITS = ("train", "dev", "test")
@@ -20,6 +22,7 @@ class Question:
     choices: tuple[str, ...]
     answer: int | None = None
     labels: tuple[str, ...] = ()
+    concept: str | None = None  # what it is about, where its file says so
 
     @classmethod
     def asked(cls, stem: str, choices: list[str]) -> "Question":
@@ -28,7 +31,7 @@ class Question:
 
     def label(self, choice: int) -> str:
         """The letter of a choice as its file names it."""
-        return self.labels[choice] if self.labels else chr(ord("A") + choice)
+        return self.labels[choice] if self.labels else letter(choice)
 
 
 def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple[str, tuple[str, ...]]:
@@ -53,79 +56,164 @@ def _cleaned(what: str, text: object) -> str:
     return text.strip()
 
 
-def read_questions(path: str | Path) -> Iterator[Question]:
-    """Questions from JSON lines in CommonsenseQA's form: id, question {stem, choices [{label, text}]}, answerKey if known."""
-    path = Path(path)
-    if not path.exists():
-        raise UserError(f"{path} does not exist; name a file of questions (JSON lines in CommonsenseQA's form).")
-    seen: dict[str, int] = {}
-    number = 0
+def read_questions(path: str | Path, dataset: str | Path | None = None) -> Iterator[Question]:
+    """The questions of one file of JSON lines, JSON, CSV, TSV (each also .gz) or Parquet.
+
+    ``dataset`` is a shipped declaration's name or a YAML file, for files whose columns are called otherwise.
+    """
+    for question in _read([Path(path)], Dataset() if dataset is None else Dataset.named(dataset)):
+        if isinstance(question, UserError):
+            raise question
+        yield question
+
+
+def find_splits(source: str | Path | Dataset, dataset: str | Path | None = None) -> dict[str, list[Question]]:
+    """The questions of a YAML file's splits, of a folder's, or of a file (split ``test``); see :meth:`Dataset.find`."""
+    splits, problems = _gather(source if isinstance(source, Dataset) else Dataset.find(source, dataset))
+    if problems:
+        more = len(problems) - 1
+        raise UserError(str(problems[0]) + (f" And {more:,} more: `mhgrn data check` lists them." if more else ""))
+    return splits
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    questions: int
+    choices: tuple[int, int]  # fewest and most
+    answered: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a data set holds, and everything that is wrong with it."""
+
+    dataset: str
+    splits: dict[str, SplitCounts]
+    statements: int
+    repeated: int  # questions whose stem and choices are another split's too
+    problems: list[str]
+
+
+def check_questions(source: str | Path, dataset: str | Path | None = None) -> Check:
+    """Read a data set as :func:`find_splits` does, past every problem."""
+    declared = Dataset.find(source, dataset)
+    splits, problems = _gather(declared)
+    if not problems and not any(splits.values()):
+        problems.append(UserError(f"{source} holds no question."))
+    counts = {}
+    where: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for split, questions in splits.items():
+        sizes = [len(q.choices) for q in questions] or [0]
+        counts[split] = SplitCounts(len(questions), (min(sizes), max(sizes)), sum(q.answer is not None for q in questions))
+        for q in questions:
+            where.setdefault((q.stem, frozenset(q.choices)), set()).add(split)
+    statements = sum(len(q.choices) for questions in splits.values() for q in questions)
+    repeated = sum(len(found) > 1 for found in where.values())
+    return Check(declared.name, counts, statements, repeated, list(map(str, problems)))
+
+
+def _gather(dataset: Dataset) -> tuple[dict[str, list[Question]], list[UserError]]:
+    """All questions that can be read, and all that is wrong."""
+    splits: dict[str, list[Question]] = {}
+    problems: list[UserError] = []
+    for split in SPLITS:
+        files: tuple[Path, ...] = getattr(dataset.splits, split)
+        if not files:
+            continue
+        splits[split] = []
+        try:
+            for file in files:
+                _require(file, f"the {split} split", dataset)
+            for found in _read(files, dataset):
+                if isinstance(found, UserError):
+                    problems.append(found)
+                else:
+                    splits[split].append(found)
+        except UserError as error:
+            problems.append(error)
+    if problems:  # what follows would say them twice
+        return splits, problems
+    # a name that is nowhere is misspelt, which the rows of an unanswered test split cannot show
+    train = splits.get("train", [])
+    for name in ("answer", "concept"):
+        names = " or ".join(getattr(dataset.fields, name))
+        if name in dataset.fields.model_fields_set and names and train and all(getattr(q, name) is None for q in train):
+            problems.append(UserError(f"no training question of {dataset.name} has its {name} ({names}); is that its name?"))
+    if dataset.inhouse_ids:
+        try:
+            _require(dataset.inhouse_ids, "the list of in-house training ids", dataset)
+            splits["train"], splits["test"] = _divided(train, dataset.inhouse_ids)
+        except UserError as error:
+            problems.append(error)
+    return splits, problems
+
+
+def _require(file: Path, what: str, dataset: Dataset) -> None:
+    if not file.exists():
+        raise UserError(f"{file}, {what} of {dataset.name}, does not exist; put it there, or declare another place in YAML.")
+
+
+def _divided(questions: list[Question], file: Path) -> tuple[list[Question], list[Question]]:
+    """The questions whose ids are listed in ``file``, and the others."""
     try:
-        with path.open(encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    question = _parse(line, number)
-                except UserError as error:
-                    raise UserError(f"{path}:{number}: {error}") from None
-                if question.id in seen:
-                    raise UserError(f"{path}:{number}: the id {question.id!r} is that of line {seen[question.id]} too.")
-                seen[question.id] = number
-                yield question
+        ids = set(file.read_text(encoding="utf-8-sig").split())
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number + 1}: not UTF-8 text ({error.reason}).") from None
+        raise UserError(f"{file}: not UTF-8 text ({error.reason}).") from None
+    if missing := ids - {q.id for q in questions}:
+        raise UserError(f"{file}: {len(missing)} ids are not in the training set, e.g. {min(missing)}.")
+    return [q for q in questions if q.id in ids], [q for q in questions if q.id not in ids]
 
 
-def _parse(line: str, number: int) -> Question:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"not JSON ({error.msg} at column {error.colno}).") from None
-    body = row.get("question") if isinstance(row, dict) else None
-    if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
-        raise UserError('no "question" with a "stem" and a list of "choices".')
-    if any(not isinstance(choice, dict) or "text" not in choice for choice in body["choices"]):
-        raise UserError('each of the "choices" needs a "text" (and a "label").')
+def _read(files: Iterable[Path], dataset: Dataset) -> Iterator[Question | UserError]:
+    """The questions of one split's files; in the place of one that cannot be read, what is wrong with it."""
+    seen: dict[str, tuple[Path, str]] = {}
+    count = 0
+    for path in files:
+        kind = dataset.format_of(path)
+        unit = "row" if kind in ("json", "parquet") else "line"
+        for number, row in read_rows(path, kind, dataset.delimiter):
+            count += 1
+            try:
+                if isinstance(row, UserError):
+                    raise row
+                question = _parse(row, count, dataset)
+                if question.id in seen:
+                    file, earlier = seen[question.id]
+                    raise UserError(f"the id {question.id!r} is that of {earlier}{'' if file == path else f' of {file}'} too.")
+            except UserError as error:
+                yield UserError(f"{place(path, number, kind)}: {error}")
+                continue
+            seen[question.id] = path, f"{unit} {number}"
+            yield question
+
+
+def _parse(row: Row, number: int, dataset: Dataset) -> Question:
+    fields = dataset.fields
+    _, stem = first(row, fields.stem, "stem")
+    given, labels = fields.choices_of(row)
     # published data sets do repeat a choice now and then
-    stem, choices = checked(body.get("stem"), [choice["text"] for choice in body["choices"]], may_repeat=True)
-    labels = tuple(str(choice.get("label", chr(ord("A") + i))) for i, choice in enumerate(body["choices"]))
+    stem, choices = checked(stem, given, may_repeat=True)
     if len(set(labels)) < len(labels):
         raise UserError(f"two choices have the same label ({', '.join(labels)}).")
-    key = row.get("answerKey")
-    if key in (None, ""):
-        answer = None
-    elif str(key) in labels:
-        answer = labels.index(str(key))
-    else:
-        raise UserError(f"the answerKey {key!r} is none of the labels {', '.join(labels)}.")
-    return Question(str(row.get("id", number)), stem, choices, answer, labels)
+    if dataset.number_of_choices not in ("any", len(choices)):
+        raise UserError(f"{len(choices)} choices, not the {dataset.number_of_choices} that {dataset.name} has.")
+    context = [_cleaned(name, first(row, [name], name)[1]) for name in fields.context]
+    sentences = [text if text.endswith((".", "!", "?")) else f"{text}." for text in context]
+    _, concept = first(row, fields.concept)
+    return Question(
+        _id(row, number, fields),
+        " ".join([*sentences, stem]),
+        choices,
+        fields.answer_of(row, choices, labels),
+        labels,
+        None if is_empty(concept) else _cleaned("the concept", concept),
+    )
 
 
-def find_splits(source: str | Path) -> dict[str, list[Question]]:
-    """The questions of a file (split ``test``), or of a folder whose files' names begin with train, dev and test.
-
-    A list of ids ``inhouse_split_qids.txt`` beside CommonsenseQA's files makes the in-house split: training questions not on
-    it are the test set, and the official test set, which has no answers, is left out.
-    """
-    source = Path(source)
-    if not source.is_dir():
-        return {"test": list(read_questions(source))}
-    found: dict[str, list[Question]] = {}
-    for split in SPLITS:
-        files = sorted(p for p in source.glob(f"{split}*.jsonl") if not p.stem.endswith("_complete"))
-        if len(files) > 1:
-            raise UserError(f"{source} has {len(files)} files for {split} ({', '.join(p.name for p in files)}); keep one.")
-        if files:
-            found[split] = list(read_questions(files[0]))
-    if not found:
-        raise UserError(f"{source} holds no train*.jsonl, dev*.jsonl or test*.jsonl.")
-    inhouse = source / "inhouse_split_qids.txt"
-    if inhouse.is_file() and "train" in found:
-        ids = set(inhouse.read_text(encoding="utf-8").split())
-        missing = ids - {q.id for q in found["train"]}
-        if missing:
-            raise UserError(f"{inhouse}: {len(missing)} ids are not in the training set, e.g. {min(missing)}.")
-        found["test"] = [q for q in found["train"] if q.id not in ids]
-        found["train"] = [q for q in found["train"] if q.id in ids]
-    return found
+def _id(row: Row, number: int, fields: Fields) -> str:
+    name, value = first(row, fields.id, "id" if "id" in fields.model_fields_set else "")
+    if not name and not any(name in row for name in fields.id):
+        return str(number)
+    if isinstance(value, bool) or not isinstance(value, str | int | None):
+        raise UserError(f"the {name} is neither text nor a whole number but {value!r}.")
+    return _cleaned("the id", None if value is None else str(value))

@@ -90,7 +90,10 @@ def test_a_question_s_columns_and_title(small_data: PreparedData, starter_graph:
     question = small_data.questions[0]
     assert question.answer is not None
     picture = picture_of_question(small_data, starter_graph, question.id)
-    assert picture.title == (question.stem, f"{question.label(question.answer)}: {question.choices[question.answer]} ★ the right answer")
+    assert picture.title == (
+        question.stem,
+        f"{question.label(question.answer)}: {question.choices[question.answer]} ★ the right answer",
+    )
     column = {QUESTION: 0, OTHER: 1, ANSWER: 2}
     assert all(node.column == column[node.type] for node in picture.nodes)
     assert all(starter_graph.holds(*(part.replace(" ", "_") for part in fact)) for fact in shown_facts(picture))

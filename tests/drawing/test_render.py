@@ -10,12 +10,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from mhgrn.data.prepared import PreparedData
+from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.data.subgraphs import Subgraph
 from mhgrn.drawing import Limits, Picture, draw, picture_of_concepts, picture_of_question, picture_of_subgraph
 from mhgrn.drawing.render import COLOURS
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.starter import HERE
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -72,7 +73,9 @@ def test_another_process_draws_the_same_bytes(tmp_path: Path) -> None:
     )
     for seed in ("1", "2"):
         path = tmp_path / f"{seed}.svg"
-        subprocess.run([sys.executable, "-c", script, path], check=True, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)})
+        subprocess.run(
+            [sys.executable, "-c", script, path], check=True, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
+        )
     assert (tmp_path / "1.svg").read_bytes() == (tmp_path / "2.svg").read_bytes()
 
 
@@ -111,6 +114,14 @@ def test_a_long_title_is_broken_into_lines(starter_graph: KnowledgeGraph, tmp_pa
     *lines, _, _ = texts(tmp_path / "p.svg")
     assert len(lines) > 2
     assert " ".join(lines) == stem
+
+
+def test_the_documentation_s_drawing_is_what_the_command_draws(starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    lines = (HERE / "train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "q.jsonl").write_text(next(line for line in lines if "school-train-113" in line), encoding="utf-8")
+    data = prepare(tmp_path / "q.jsonl", starter_graph, tmp_path / "data", PrepareOptions(workers=1))
+    draw(picture_of_question(data, starter_graph, "school-train-113"), tmp_path / "p.svg")
+    assert texts(Path(__file__).parents[2] / "docs" / "subgraph.svg") == texts(tmp_path / "p.svg")
 
 
 @pytest.mark.parametrize("name", ["p.pdf", "p", "p.svg.gz"])

@@ -61,7 +61,7 @@ def report(
         check_output(output)
     data = PreparedData.load(prepared)
     concepts = read_question_concepts(questions) if questions else None
-    made = make_report(data, hops, data.load_graph(kg) if concepts else None, concepts)
+    made = make_report(data, hops, data.load_graph(kg) if questions else None, concepts)
     if output is not None:
         made.save(output)
     print(json.dumps(made.to_dict(), ensure_ascii=False) if as_json else made)

@@ -265,6 +265,8 @@ class Report:
         for k in reversed(range(self.hops)):  # the legend has the lines' order
             counts = self.walks[:, 0, k]
             groups = [which for which in bins(self.nodes) if counts[which].any()]
+            if not groups:
+                continue
             power = exponent(self.nodes, counts)
             axes.plot(
                 [float(self.nodes[which].mean()) for which in groups],
@@ -275,31 +277,37 @@ class Report:
                 color=_colour(k, self.hops),
                 label=f"K = {k + 1}" + (f", as $n^{{{power:.1f}}}$" if power is not None else ""),
             )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("nodes n of the subgraph")
         axes.set_ylabel("paths from question to answer, mean")
         axes.set_title("by number of nodes")
-        if axes.lines:
+        if _has_lines(axes):
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
             axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-        axes.grid(alpha=0.3)
 
     def _draw_by_hops(self, axes: "Axes") -> None:
         hops = range(1, self.hops + 1)
         for row, (label, style) in enumerate((("from question to answer", "-"), ("between any two nodes", "--"))):
             if len(self.walks) and self.walks[:, row].any():
                 axes.plot(hops, self.walks[:, row].mean(0), style, marker="o", markersize=4, color="#3e6fc4", label=label)
-        axes.set_yscale("log")
         axes.set_xticks(list(hops))
         axes.set_xlabel("hops K")
         axes.set_ylabel("paths of K hops, mean of all statements")
         axes.set_title("by number of hops")
-        if axes.lines:
+        if _has_lines(axes):
             axes.legend(fontsize=8)
-        axes.grid(alpha=0.3)
+
+
+def _has_lines(axes: "Axes") -> bool:
+    """Whether there is anything in a panel, which then gets a grid and a logarithmic scale; else it says that there is not."""
+    if not axes.lines:
+        axes.text(0.5, 0.5, "no paths", transform=axes.transAxes, ha="center")
+        return False
+    axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+    return True
 
 
 def _colour(k: int, hops: int) -> tuple[float, float, float]:
@@ -342,7 +350,7 @@ def report(
 ) -> Report:
     """Look through prepared data. With ``question_concepts`` (id → concept) and the graph, also whether these were found."""
     found = summary(data)
-    if question_concepts:
+    if question_concepts is not None:
         found["question_concept"] = question_concepts_found(data, graph or data.load_graph(), question_concepts)
     about = {key: data.about[key] for key in ("splits", "statements", "settings", "graph_fingerprint", "fingerprint")}
     return Report(about, found, np.diff(data.node_ptr), count_all_walks(data, hops))

@@ -96,19 +96,20 @@ class Layout:
         return found
 
 
-def wrapped(words: Sequence[str], most: int, between: str) -> tuple[str, ...]:
-    """Words in lines of ``most`` characters, as far as the words allow.
+def wrapped(words: Sequence[str], most: float, between: str, size: Callable[[str], float] = len) -> tuple[str, ...]:
+    """Words in lines of size ``most``, as far as the words allow.
 
     >>> wrapped(["IsA", "AtLocation", "RelatedTo"], 16, ", ")
     ('IsA, AtLocation,', 'RelatedTo')
     """
     lines = [""]
     for word in words:
-        if lines[-1] and len(lines[-1]) + len(between) + len(word) > most:
+        longer = lines[-1] + between + word if lines[-1] else word
+        if lines[-1] and size(longer) > most:
             lines[-1] += between.rstrip()
             lines.append(word)
         else:
-            lines[-1] += between + word if lines[-1] else word
+            lines[-1] = longer
     return tuple(lines)
 
 

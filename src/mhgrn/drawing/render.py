@@ -1,12 +1,11 @@
 """A picture as an SVG or PNG file."""
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.drawing.figures import check_image, plotting, write_figure
-from mhgrn.drawing.layout import HEAD, LABEL_TEXT, LINE, NODE_TEXT, TITLE_TEXT, Item, Layout, Measure, lay_out
+from mhgrn.drawing.layout import HEAD, LABEL_TEXT, LINE, NODE_TEXT, TITLE_TEXT, Item, Layout, Measure, lay_out, wrapped
 from mhgrn.drawing.picture import Picture
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ COLOURS = {QUESTION: "#9dbcf2", ANSWER: "#ffb6c1", OTHER: "#e3e3e3"}
 BORDERS = {QUESTION: "#3e6fc4", ANSWER: "#d76a80", OTHER: "#9a9a9a"}
 LINES, LABELS = "#7d7d7d", "#222222"
 MARGIN = 0.25  # inches
+BOLD = 1.12  # how much wider bold letters are
 HALF_HEAD = 0.035  # half the width of an arrowhead
 
 
@@ -31,8 +31,11 @@ def draw(picture: Picture, path: str | Path) -> None:
         legend = _legend(picture)
         widest = sum(measure(text, LABEL_TEXT + 1) + 0.5 for _, text in legend)
         width = max(layout.width, widest, 5.0)
-        fitting = max(20, int(0.9 * width / measure("n", TITLE_TEXT)))
-        title = [(line, not place) for place, text in enumerate(picture.title) for line in textwrap.wrap(text, fitting)]
+        title = [
+            (line, not place)
+            for place, text in enumerate(picture.title)
+            for line in wrapped(text.split(), width, " ", lambda line: BOLD * measure(line, TITLE_TEXT))
+        ]
         above, below = len(title) * TITLE_TEXT * LINE + 0.2, 0.4
         size = (width + 2 * MARGIN, layout.height + above + below + 2 * MARGIN)
         figure = Figure(figsize=size)

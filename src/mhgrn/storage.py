@@ -137,16 +137,21 @@ def _writing(path: Path) -> Iterator[None]:
         raise
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``, all of it or nothing."""
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``, all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
     try:
         with _writing(path):
-            partial.write_text(text, encoding="utf-8")
+            partial.write_bytes(content)
             partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, all of it or nothing."""
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: object) -> None:

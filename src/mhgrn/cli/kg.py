@@ -173,3 +173,25 @@ def merge(
         print(json.dumps(about | {"schema": joined.schema.name, "relations": len(joined.schema)}))
         return
     print(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")
+
+
+@app.command()
+def draw(
+    graph: Graph,
+    concepts: Annotated[
+        list[str], typer.Argument(metavar="CONCEPT...", help="Concepts; spaces or underscores.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Image to write, .svg or .png.", show_default=False)],
+    hops: Annotated[int, typer.Option(min=1, max=4, help="How far from the concepts.")] = 1,
+    max_nodes: Annotated[int, typer.Option(min=1, help="Nodes to draw at most.")] = 40,
+    max_arrows: Annotated[int, typer.Option(min=1, help="Arrows to draw at most; one has all relations of its ends.")] = 80,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the neighbourhood of concepts: what their facts lead to, hop by hop from left to right."""
+    from mhgrn.drawing import Limits, check_image, draw, picture_of_concepts
+    from mhgrn.kg import KnowledgeGraph
+
+    check_image(output)
+    picture = picture_of_concepts(KnowledgeGraph.load(graph), concepts, hops, Limits(max_nodes, max_arrows))
+    draw(picture, output)
+    print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")

@@ -1,0 +1,54 @@
+"""Image files from matplotlib: loaded when used, and the same bytes for the same picture."""
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mhgrn.errors import UserError
+from mhgrn.progress import say
+from mhgrn.storage import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENDINGS = (".svg", ".png")
+
+
+@contextmanager
+def plotting() -> Iterator[None]:
+    """Matplotlib with its own defaults, whatever the user's are, and text as text; an error that says how to install it."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise UserError("drawing needs matplotlib; install it with: pip install 'mhgrn[plots]'") from None
+    from matplotlib import style
+
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "mhgrn"}
+    with warnings.catch_warnings(), style.context("default"), matplotlib.rc_context(settings):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # write_figure says it, in its own words
+        yield
+
+
+def check_image(path: Path) -> None:
+    """Refuse a file that cannot be written, better before the work than after it."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UserError(f"{path} does not end in {' or '.join(ENDINGS)}; the ending says which kind of image to write.")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file to write to.")
+
+
+def write_figure(figure: "Figure", path: Path, dots_per_inch: int = 150) -> None:
+    """Write a figure as the file's ending says, all of it or nothing."""
+    kind = path.suffix.lower().removeprefix(".")
+    image = io.BytesIO()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # dates and versions would make the bytes differ between two days or two machines
+        metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        figure.savefig(image, format=kind, dpi=dots_per_inch, metadata=metadata)
+    if kind == "png" and any("missing from font" in str(warning.message) for warning in caught):
+        say(f"{path}: the font lacks some characters, which are drawn as boxes; an .svg file keeps them as text.")
+    write_bytes(path, image.getvalue())

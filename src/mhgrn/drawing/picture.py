@@ -1,0 +1,250 @@
+"""What a drawing shows: which nodes and facts of a subgraph or a neighbourhood, and how many it leaves out."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.data.prepared import PreparedData
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
+from mhgrn.errors import UserError, did_you_mean
+from mhgrn.kg.graph import Ints, KnowledgeGraph
+
+Edge = tuple[int, int, int]  # head, relation, tail by the numbers of a subgraph or a graph
+Gathered = tuple[int, int, tuple[int, ...]]  # head, tail, relations
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be drawn before the rest is left out."""
+
+    nodes: int = 40
+    arrows: int = 80  # facts with the same head and tail share one
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    type: int  # QUESTION, ANSWER or OTHER
+    column: int  # from left to right
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """All facts from one node to another."""
+
+    head: int  # place in the picture's nodes
+    relations: tuple[str, ...]
+    tail: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Nodes in columns and the arrows between them, with the size of what they were chosen from."""
+
+    title: tuple[str, ...]  # lines
+    legend: dict[int, str]  # node type → what it stands for
+    nodes: list[Node]
+    arrows: list[Arrow]
+    node_count: int
+    fact_count: int
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How much of the whole is shown."""
+        facts = sum(len(arrow.relations) for arrow in self.arrows)
+        return {
+            "nodes": {"shown": len(self.nodes), "of": self.node_count},
+            "facts": {"shown": facts, "of": self.fact_count},
+        }
+
+    @property
+    def shown(self) -> str:
+        """How much of the whole is shown, in words."""
+        nodes, facts = (count["shown"] for count in self.counts.values())
+        if (nodes, facts) == (self.node_count, self.fact_count):
+            return f"showing all {_count(nodes, 'node')} and {_count(facts, 'fact')}"
+        return f"showing {nodes:,} of {_count(self.node_count, 'node')} and {facts:,} of {_count(self.fact_count, 'fact')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def picture_of_question(
+    data: PreparedData, graph: KnowledgeGraph, question_id: str, label: str | None = None, limits: Limits = Limits()
+) -> Picture:
+    """The subgraph of a question and one of its choices; without a ``label``, of the right one.
+
+    Concepts of the question stand on the left, of the answer on the right, all others between them. Where not all can be
+    shown, mentioned concepts come first, then those on most walks of two hops from the question to the answer.
+    """
+    number = next((n for n, q in enumerate(data.questions) if q.id == question_id), None)
+    if number is None:
+        near = did_you_mean(question_id, (q.id for q in data.questions))
+        # a data set has thousands of ids: rather a few of them than all
+        some = ", ".join(q.id for q in data.questions[:3])
+        raise UserError(f"{data.folder} has no question {question_id!r}.{near if 'mean' in near else f' The first are {some}.'}")
+    question = data.questions[number]
+    labels = [question.label(c) for c in range(len(question.choices))]
+    if label is None:
+        if question.answer is None:
+            raise UserError(f"the answer to {question_id} is not known; name a choice with --choice ({', '.join(labels)}).")
+        choice = question.answer
+    elif label in labels:
+        choice = labels.index(label)
+    else:
+        raise UserError(f"the question {question_id} has no choice {label!r}.{did_you_mean(label, labels)}")
+    right = " ★ the right answer" if choice == question.answer else ""
+    title = (question.stem, f"{labels[choice]}: {question.choices[choice]}{right}")
+    return picture_of_subgraph(data.subgraphs(number)[choice], graph, title, limits)
+
+
+def picture_of_subgraph(subgraph: Subgraph, graph: KnowledgeGraph, title: tuple[str, ...], limits: Limits = Limits()) -> Picture:
+    """The picture of one subgraph; see :func:`picture_of_question`."""
+    types = subgraph.types.astype(np.int64)
+    head, relation, tail = (column.astype(np.int64) for column in (subgraph.head, subgraph.relation, subgraph.tail))
+    on_walks, near = _on_walks(types, head, tail)
+    order = np.lexsort((np.arange(len(types)), -near, -on_walks, types == OTHER))
+    chosen = [int(n) for n in order[: limits.nodes]]
+    edges = _edges_between(chosen, head, relation, tail, len(types))
+    rank = {node: place for place, node in enumerate(chosen)}
+
+    def tier(head: int, tail: int) -> tuple[int, int, Hashable]:
+        """Direct facts first, then those that join a concept between with both sides, then the rest."""
+        ends = {int(types[head]), int(types[tail])}
+        if ends == {QUESTION, ANSWER}:
+            return 0, 0, None
+        between = head if types[head] == OTHER else tail
+        if OTHER in ends and len(ends) == 2:
+            return (1 if on_walks[between] else 2), rank[between], (between, min(ends))
+        return 3, 0, None
+
+    arrows = _chosen_arrows(edges, tier, Counter(relation.tolist()), limits.arrows)
+    touched = {end for *ends, _ in arrows for end in ends}
+    shown = [n for n in chosen if types[n] != OTHER or n in touched]
+    columns = {QUESTION: 0, OTHER: 1, ANSWER: 2}
+    nodes = [Node(_words(graph.name(int(subgraph.concepts[n]))), int(types[n]), columns[int(types[n])]) for n in shown]
+    legend = {QUESTION: "in the question", ANSWER: "in the answer", OTHER: "between them"}
+    return Picture(title, legend, nodes, _arrows(arrows, shown, graph), len(types), len(head))
+
+
+def picture_of_concepts(graph: KnowledgeGraph, concepts: Sequence[str], hops: int = 1, limits: Limits = Limits()) -> Picture:
+    """The neighbourhood of concepts: they stand on the left, and each hop away from them is one column further right.
+
+    Where not all can be shown, each column gets its share, and in it those come first that are joined with most nodes of the
+    column before, then those whose facts with it weigh most.
+    """
+    asked = list(dict.fromkeys(graph.id(concept) for concept in concepts))
+    if len(asked) > limits.nodes:
+        raise UserError(f"{len(asked)} concepts do not fit in a drawing of {limits.nodes} nodes; raise --max-nodes.")
+    column = _distances(graph, asked, hops)
+    within = column >= 0
+    heads = graph.heads()
+    inside = within[heads] & within[graph.tail]
+    head, tail = heads[inside].astype(np.int64), graph.tail[inside].astype(np.int64)
+    relation, weight = graph.relation[inside].astype(np.int64), graph.weight[inside].astype(np.float64)
+    chosen, last = list(asked), list(asked)
+    for hop in range(1, hops + 1):
+        share = -(-(limits.nodes - len(chosen)) // (hops + 1 - hop))
+        last = _most_joined(np.array(last), np.flatnonzero(column == hop), head, tail, weight)[:share]
+        chosen += last
+    edges = _edges_between(chosen, head, relation, tail, len(graph))
+    rank = {node: place for place, node in enumerate(chosen)}
+
+    def tier(head: int, tail: int) -> tuple[int, int, Hashable]:
+        """Facts between a column and the next first, in turn for each node of the latter."""
+        if column[head] == column[tail]:
+            return (1 if column[head] else 0), 0, None
+        further = max(head, tail, key=lambda node: int(column[node]))
+        return 0, rank[further], further
+
+    arrows = _chosen_arrows(edges, tier, Counter(relation.tolist()), limits.arrows)
+    touched = {end for *ends, _ in arrows for end in ends}
+    shown = [n for n in chosen if n in touched or column[n] == 0]
+    nodes = [Node(_words(graph.name(n)), OTHER if column[n] else QUESTION, int(column[n])) for n in shown]
+    names = [_words(graph.name(n)) for n in asked]
+    title = (" · ".join(names), f"and what is within {_count(hops, 'hop')}")
+    legend = {QUESTION: "asked for", OTHER: "near it" if len(asked) == 1 else "near them"}
+    return Picture(title, legend, nodes, _arrows(arrows, shown, graph), int(within.sum()), len(head))
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _on_walks(types: Ints, head: Ints, tail: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each node, the walks of at most two hops from question to answer that visit it, and its facts with either side."""
+
+    def step(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        count = len(types)
+        return np.bincount(tail, values[head], count).astype(np.float64) + np.bincount(head, values[tail], count)
+
+    from_question, from_answer = (types == QUESTION).astype(np.float64), (types == ANSWER).astype(np.float64)
+    forward = [from_question, step(from_question), step(step(from_question))]
+    backward = [from_answer, step(from_answer), step(step(from_answer))]
+    visits = sum((forward[i] * backward[j] for i, j in ((0, 1), (1, 0), (0, 2), (1, 1), (2, 0))), np.zeros(len(types)))
+    return visits, forward[1] + backward[1]
+
+
+def _distances(graph: KnowledgeGraph, asked: Sequence[int], hops: int) -> Ints:
+    """Of every concept its distance to the nearest of ``asked``, -1 where it is more than ``hops``."""
+    distance = np.full(len(graph), -1, dtype=np.int64)
+    distance[list(asked)] = 0
+    for hop in range(1, hops + 1):
+        for concept in np.flatnonzero(distance == hop - 1).tolist():
+            row = graph.neighbours(concept)
+            distance[row[distance[row] < 0]] = hop
+    return distance
+
+
+def _most_joined(last: Ints, candidates: Ints, head: Ints, tail: Ints, weight: NDArray[np.float64]) -> list[int]:
+    """Those of ``candidates`` that have a fact with one of ``last``: by how many of these, by the facts' weight, by number."""
+    place = {int(c): i for i, c in enumerate(candidates)}
+    joined, total = np.zeros(len(candidates), dtype=np.int64), np.zeros(len(candidates))
+    pairs: set[tuple[int, int]] = set()
+    for near, far in ((head, tail), (tail, head)):
+        which = np.isin(near, last) & np.isin(far, candidates)
+        for a, b, w in zip(near[which].tolist(), far[which].tolist(), weight[which].tolist(), strict=True):
+            total[place[b]] += w
+            if (a, b) not in pairs:
+                pairs.add((a, b))
+                joined[place[b]] += 1
+    order = np.lexsort((candidates, -total, -joined))
+    return [int(candidates[i]) for i in order if joined[i]]
+
+
+def _edges_between(chosen: Iterable[int], head: Ints, relation: Ints, tail: Ints, count: int) -> list[Edge]:
+    kept = np.zeros(count, dtype=bool)
+    kept[list(chosen)] = True
+    which = kept[head] & kept[tail]
+    return sorted(set(zip(head[which].tolist(), relation[which].tolist(), tail[which].tolist(), strict=True)))
+
+
+def _chosen_arrows(
+    edges: list[Edge], tier: Callable[[int, int], tuple[int, int, Hashable]], common: Counter[int], limit: int
+) -> list[Gathered]:
+    """Facts gathered by their ends, the first so many.
+
+    ``tier`` gives of two ends a class, a place in it and whom they serve: within a class everyone served gets one arrow before
+    anyone gets two. The rarest relation goes first, for it says most.
+    """
+    gathered: dict[tuple[int, int], list[int]] = {}
+    for head, relation, tail in edges:
+        gathered.setdefault((head, tail), []).append(relation)
+    served: Counter[tuple[int, Hashable]] = Counter()
+    ranked: list[tuple[int, int, int, int, Gathered]] = []
+    by_rarity = sorted(gathered.items(), key=lambda item: (min(common[r] for r in item[1]), item[0]))
+    for (head, tail), relations in by_rarity:
+        level, place, whom = tier(head, tail)
+        ranked.append((level, served[level, whom], place, len(ranked), (head, tail, tuple(relations))))
+        served[level, whom] += whom is not None
+    return [arrow for *_, arrow in sorted(ranked)[:limit]]
+
+
+def _arrows(chosen: list[Gathered], shown: list[int], graph: KnowledgeGraph) -> list[Arrow]:
+    place = {node: i for i, node in enumerate(shown)}
+    names = [relation.name for relation in graph.schema.relations]
+    return [Arrow(place[h], tuple(names[r] for r in relations), place[t]) for h, t, relations in chosen]

@@ -145,7 +145,8 @@ def picture_of_concepts(graph: KnowledgeGraph, concepts: Sequence[str], hops: in
     heads = graph.heads()
     inside = within[heads] & within[graph.tail]
     head, tail = heads[inside].astype(np.int64), graph.tail[inside].astype(np.int64)
-    relation, weight = graph.relation[inside].astype(np.int64), graph.weight[inside].astype(np.float64)
+    relation = graph.relation[inside].astype(np.int64)
+    weight = np.ones(len(head)) if graph.weight is None else graph.weight[inside].astype(np.float64)
     chosen, last = list(asked), list(asked)
     for hop in range(1, hops + 1):
         share = -(-(limits.nodes - len(chosen)) // (hops + 1 - hop))

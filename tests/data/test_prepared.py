@@ -65,7 +65,7 @@ def test_questions_and_subgraphs_come_back(
             statement += 1
     assert statement == small_data.about["statements"] == len(mentions)
     used = {int(c) for s in range(statement) for c in small_data.subgraph(s).concepts}
-    assert small_data.used_concepts().tolist() == sorted(used)
+    assert small_data.used.tolist() == sorted(used)
 
 
 def test_every_column_is_stored_as_declared(small_data: PreparedData) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import kg, qa
+from mhgrn.cli import features, kg, qa
 from mhgrn.errors import UserError
 
 INTERRUPTED = 130
@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(kg.app, name="kg")
+app.add_typer(features.app, name="features")
 qa.add_to(app)
 
 

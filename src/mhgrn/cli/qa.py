@@ -14,7 +14,7 @@ Kg = Annotated[
 ]
 Features = Annotated[
     str | None,
-    typer.Option(help="Node features: names, random, or a .npy file. Unset: as trained.", show_default=False),
+    typer.Option(help="Node features: names, random, a .npy file, or a built folder. Unset: as trained.", show_default=False),
 ]
 
 

@@ -77,8 +77,9 @@ class Accumulator:
     def _open(self, name: str, shape: tuple[int, ...]) -> np.memmap:  # type: ignore[type-arg]
         path = self.folder / f"{name}.npy"
         try:
+            np.load(path, mmap_mode="r", allow_pickle=False)  # opened for writing, a file cut short is silently filled up
             array = np.lib.format.open_memmap(path, mode="r+")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise UserError(f"{path} is damaged ({error}); delete {self.folder} and begin again.") from None
         if array.shape != shape:
             raise UserError(f"{path} is damaged (shape {array.shape}, not {shape}); delete {self.folder} and begin again.")

@@ -1,8 +1,10 @@
 """Features from the graph alone: TransE, trained on its facts by PyKEEN."""
 
+import gc
 import logging
 import os
 import time
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,7 +55,8 @@ def from_transe(
 
 def _train(facts: Ints, concepts: int, relations: int, dim: int, epochs: int, seed: int) -> tuple[Any, Any]:
     """The vectors of concepts and of relations."""
-    with TemporaryDirectory() as elsewhere, bar("training TransE", epochs) as advance:
+    with TemporaryDirectory() as elsewhere, warnings.catch_warnings(), bar("training TransE", epochs) as advance:
+        warnings.simplefilter("ignore")  # of its own old parts, and of accelerators that are not there
         os.environ.setdefault("PYSTOW_HOME", elsewhere)  # PyKEEN makes folders for data sets in the user's home, unasked
         try:
             from pykeen.models import TransE
@@ -76,16 +79,19 @@ def _train(facts: Ints, concepts: int, relations: int, dim: int, epochs: int, se
         model = TransE(triples_factory=factory, embedding_dim=dim, random_seed=seed)
         optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
         loop = SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer)
-        loop.train(
-            factory,
-            num_epochs=epochs,
-            # a step costs as much as there are concepts, so a large graph takes large ones
-            batch_size=int(np.clip(len(facts) // 64, 256, 16_384)),
-            num_workers=0,
-            pin_memory=False,
-            use_tqdm=False,
-            callbacks=Progress(),
-        )
+        gc.freeze()  # PyKEEN collects garbage after every epoch, and would look through all modules each time
+        try:
+            loop.train(
+                factory,
+                num_epochs=epochs,
+                # a step costs as much as there are concepts, so a large graph takes large ones
+                batch_size=int(np.clip(len(facts) // 64, 256, 16_384)),
+                num_workers=0,
+                use_tqdm=False,
+                callbacks=Progress(),
+            )
+        finally:
+            gc.unfreeze()
         with torch.inference_mode():
             entities, between = (r[0](None).numpy() for r in (model.entity_representations, model.relation_representations))
     return entities, between

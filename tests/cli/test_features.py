@@ -5,6 +5,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,26 +119,38 @@ def test_another_graphs_features_are_refused_for_a_run(own: Project, refused: Re
 
 # a test run in the background ignores SIGINT, and its children would too
 LAUNCH = """
-import signal, sys
+import resource, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if limit := int(sys.argv.pop(1)):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 from mhgrn.cli import main
 from mhgrn.features import encoded
-encoded.STEP = int(sys.argv.pop(1))
+encoded.STEP = 20
 main()
 """
 
 
-def test_ctrl_c_keeps_what_is_done(own: Project, letters: Path) -> None:
-    def start(output: Path) -> subprocess.Popen[str]:
-        args = ["20", "features", "build", str(own.graph), "--encoder", str(letters), "-o", str(output)]
-        command = [sys.executable, "-c", LAUNCH, *args]
-        return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(project: Project, encoder: Path, output: Path, largest_file: int = 0) -> subprocess.Popen[str]:
+    args = [str(largest_file), "features", "build", str(project.graph), "--encoder", str(encoder), "-o", str(output)]
+    command = [sys.executable, "-c", LAUNCH, *args]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    whole = start(own.root / "whole")
-    stopped = start(own.root / "made")
+
+def test_a_full_disk_is_told_before_the_work_and_leaves_nothing(own: Project, letters: Path) -> None:
+    before = contents(own.root)
+    child = start(own, letters, own.root / "made", largest_file=50_000)
+    out, err = child.communicate()
+    assert (child.returncode, out) == (2, "")
+    assert err.startswith(f"mhgrn: {own.root}/.made.unfinished/sums.npy: File too large. Free some space"), err
+    assert contents(own.root) == before
+
+
+def test_ctrl_c_keeps_what_is_done(own: Project, letters: Path) -> None:
+    whole = start(own, letters, own.root / "whole")
+    stopped = start(own, letters, own.root / "made")
     record = own.root / ".made.unfinished" / "step.safetensors"
     while not record.exists() and stopped.poll() is None:
-        pass
+        time.sleep(0.01)
     stopped.send_signal(signal.SIGINT)
     out, err = stopped.communicate()
     assert (stopped.returncode, out) == (130, "")
@@ -145,7 +158,7 @@ def test_ctrl_c_keeps_what_is_done(own: Project, letters: Path) -> None:
     assert first.startswith("stopped after ")
     assert last == "mhgrn: interrupted."
     assert not (own.root / "made").exists()
-    on = start(own.root / "made")
+    on = start(own, letters, own.root / "made")
     assert "going on after " in on.communicate()[1]
     assert on.returncode == whole.wait() == 0
     assert contents(own.root / "made") == contents(own.root / "whole")

@@ -165,7 +165,7 @@ class BuiltFeatures(NodeFeatures):
     def __init__(self, graph: KnowledgeGraph, folder: Path, encoder: "TextEncoder") -> None:
         super().__init__()
         self.folder = FeatureFolder.load(folder, graph)
-        self.graph, self.own, self.dim = graph, len(graph), int(self.folder.about["dim"])
+        self.graph, self.own, self.dim = graph, int(self.folder.about["concepts"]), int(self.folder.about["dim"])
         made_with = self.folder.about["encoder"]
         same = made_with is not None and made_with["weights"] == encoder.identity()["weights"]
         self._of_whole_names = self.folder.about["source"]["from"] == "names"

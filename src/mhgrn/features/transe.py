@@ -66,13 +66,14 @@ def _train(facts: Ints, concepts: int, relations: int, dim: int, epochs: int, se
         except ImportError:
             raise UserError("TransE is trained by PyKEEN, which is not installed: pip install 'mhgrn[transe]'") from None
         logging.getLogger("pykeen").setLevel(logging.ERROR)
-        began = time.perf_counter()
+        ends: list[float] = []  # of epochs
 
         class Progress(TrainingCallback):  # type: ignore[misc]
             def post_epoch(self, epoch: int, epoch_loss: float, **_: Any) -> None:
-                passed = time.perf_counter() - began
-                if epoch == 1 and passed * epochs > SLOW:
-                    say(f"an epoch takes {passed:.0f} seconds, all {epochs} about {passed * epochs / 60:.0f} minutes.")
+                ends.append(time.perf_counter())
+                # the first epoch also sets things up, so the second one is the measure
+                if len(ends) == 2 and (left := (ends[1] - ends[0]) * (epochs - 2)) > SLOW:
+                    say(f"{epochs - 2} more epochs of {ends[1] - ends[0]:.1f} seconds: about {left / 60:.0f} minutes.")
                 advance(epoch)
 
         factory = CoreTriplesFactory(torch.from_numpy(facts), num_entities=concepts, num_relations=relations)

@@ -79,7 +79,7 @@ class QuestionAnswerer:
         with torch.inference_mode():
             s = run.encoder.sentences([question.stem] * len(question.choices), question.choices)
             uses_graph = run.config.graph_encoder != "none"
-            features = run.features.of(graph).rows(batch.concepts) if uses_graph else s.new_zeros(0)
+            features = run.features.rows(batch.concepts, graph) if uses_graph else s.new_zeros(0)
             score, encoding = run.model(s, features, batch)
         best = int(score.argmax())
         paths = []

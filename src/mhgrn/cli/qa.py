@@ -14,7 +14,7 @@ Kg = Annotated[
 ]
 Features = Annotated[
     str | None,
-    typer.Option(help="Node features: names, random, or a .npy file. Unset: as trained.", show_default=False),
+    typer.Option(help="Node features: names, random, a .npy file, or a built folder. Unset: as trained.", show_default=False),
 ]
 Declared = Annotated[
     str | None,
@@ -63,8 +63,8 @@ def prepare(
     from mhgrn.data.report import report as make_report
     from mhgrn.kg import KnowledgeGraph
 
-    caps = {"max_nodes": max_nodes, "max_degree": max_degree}
-    options = PrepareOptions(statement, **caps, anew=anew, dataset=dataset, **({"workers": workers} if workers else {}))
+    threads = {"workers": workers} if workers else {}
+    options = PrepareOptions(statement, max_nodes, max_degree, anew=anew, dataset=dataset, **threads)
     if report is not None:
         check_output(report)
     data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)

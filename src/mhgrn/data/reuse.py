@@ -33,7 +33,7 @@ class Earlier:
             return None
         if data.about["settings"] != settings:
             return None
-        numbers = range(len(data.questions))
+        numbers = list(range(len(data.questions)))
         concept = None
         if data.about["graph_fingerprint"] != graph.fingerprint:
             concept = _new_numbers(data, graph)
@@ -73,10 +73,11 @@ def _new_numbers(data: PreparedData, graph: KnowledgeGraph) -> Ints | None:
     """
     used, names = data.used, data.used_names
     found = [graph.find(name) for name in names]
-    if data.about["relations"] != len(graph.schema) or None in found or np.any(np.diff(found) <= 0):  # type: ignore[arg-type]
+    numbers = np.array([-1 if number is None else number for number in found], dtype=np.int64)
+    if data.about["relations"] != len(graph.schema) or np.any(numbers < 0) or np.any(np.diff(numbers) <= 0):
         return None
     now = np.zeros(int(used[-1]) + 1 if len(used) else 0, dtype=np.int32)
-    now[used] = found
+    now[used] = numbers
     return now
 
 

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import lzma
-import math
 import re
 import zlib
 from collections import Counter
@@ -38,6 +37,7 @@ LONGEST_LINE = 1 << 20
 _SPACE, _NEWLINE = 32, 10
 BATCH = 50_000  # rows of the formats that Python reads
 SHOWN = 5  # malformed rows named in a message
+HEAVIEST = float(np.finfo(np.float32).max)  # weights are kept in 32 bits
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,7 @@ def _is_alphabetic(name: str) -> bool:
 def _weight(details: str) -> float:
     try:
         weight = json.loads(details)["weight"]
-        if not isinstance(weight, bool) and math.isfinite(weight):
+        if not isinstance(weight, bool) and abs(weight) <= HEAVIEST:
             return float(weight)
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
@@ -386,7 +386,7 @@ def table_row(fields: list[str]) -> Row:
         weight = float(fields[3]) if len(fields) == 4 and fields[3].strip() else 1.0
     except ValueError:
         raise BadRow(f"the weight {fields[3]!r} is not a number") from None
-    if not math.isfinite(weight):
+    if not abs(weight) <= HEAVIEST:
         raise BadRow(f"the weight {fields[3]!r} is not a finite number")
     return Row(head, relation, tail, weight)
 

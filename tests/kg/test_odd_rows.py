@@ -26,3 +26,12 @@ def test_a_weight_that_is_none_is_a_malformed_row(weight: str, tmp_path: Path) -
         assert (list(graph.names), report.bad) == (["cat", "animal"], 1)
         with pytest.raises(UserError, match=rf"{path.name}:2: "):
             build([path])
+
+
+@pytest.mark.parametrize("alphabetic", [True, False])
+def test_spaces_in_the_names_of_a_release_are_those_of_any_name(alphabetic: bool, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", assertion("black cat", " Animal ") + assertion(" ", "animal") + assertion("dog", "\x1f"))
+    graph, report = build([path], options=ImportOptions(alphabetic=alphabetic, max_bad=1))
+    assert list(graph.names) == ["black_cat", "animal"]
+    assert (report.rows, report.bad, report.kept) == (3, 2, 1)
+    assert report.bad_rows[0] == f"{path}:2: a concept without a name"

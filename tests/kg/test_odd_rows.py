@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, build
+from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 
 
 def assertion(head: str, tail: str, relation: str = "IsA", weight: str = "1.0") -> str:
@@ -35,3 +35,42 @@ def test_spaces_in_the_names_of_a_release_are_those_of_any_name(alphabetic: bool
     assert list(graph.names) == ["black_cat", "animal"]
     assert (report.rows, report.bad, report.kept) == (3, 2, 1)
     assert report.bad_rows[0] == f"{path}:2: a concept without a name"
+
+
+def relations(graph: KnowledgeGraph) -> list[str]:
+    return [relation.name for relation in graph.schema.relations]
+
+
+def test_a_relation_is_on_one_line(tmp_path: Path) -> None:
+    """Else a graph could not be written as a table."""
+    files = [
+        written(tmp_path / "a.tsv", "a\tis \x1f part  of\tb\n"),
+        written(tmp_path / "a.csv", 'b,"is\npart\tof",c\n'),
+        written(tmp_path / "a.nt", "<c> <http://x.org/is%20part%0Aof%20> <d> .\n"),
+    ]
+    graph, _ = build(files)
+    assert (relations(graph), graph.fact_count) == (["is part of"], 3)
+    path = written(tmp_path / "blank.nt", "<c> <http://x.org/%20> <d> .\n")
+    with pytest.raises(UserError, match=r"blank\.nt:1: a subject, predicate or object without a name"):
+        build([path])
+
+
+def test_a_relation_that_begins_with_a_star_is_a_malformed_row(tmp_path: Path) -> None:
+    files = {
+        "a.tsv": "a\t*r\tb\nc\tr\td\n",
+        "a.csv": "a,*r,b\nc,r,d\n",
+        "a.nt": "<a> <*r> <b> .\n<c> <r> <d> .\n",
+    }
+    for path in (written(tmp_path / name, text) for name, text in files.items()):
+        graph, report = build([path], options=ImportOptions(max_bad=1))
+        assert (relations(graph), list(graph.names), report.bad) == (["r"], ["c", "d"], 1)
+        with pytest.raises(UserError, match=rf"{path.name}:1: the relation '\*r' begins with \*"):
+            build([path])
+    with pytest.raises(UserError, match="begins with"):
+        KnowledgeGraph.from_facts([("a", "*r", "b")])
+
+
+def test_too_many_relations_are_told_of_their_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "swapped.tsv", "".join(f"is a\tthing {i}\tanimal\n" for i in range(30_001)))
+    with pytest.raises(UserError, match=r"swapped\.tsv: more than 30,000 relations; are the columns head, relation, tail\?"):
+        build([path])

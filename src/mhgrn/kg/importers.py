@@ -14,7 +14,7 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
-from mhgrn.kg.schema import Schema, load_schema
+from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.kg.splitting import intern_ends
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar
@@ -169,6 +169,8 @@ def _read(path: Path, kind: Format, table: FactTable) -> None:
     limit = table.options.max_bad
     with bar(f"reading {path.name}", path.stat().st_size) as advance:
         for block in read_rows(path, kind, table.relations, table.options, advance):
+            if table.relations.are_too_many:
+                raise UserError(f"{path}: more than {MAX_RELATIONS:,} relations; are the columns head, relation, tail?")
             table.add(block)
             rows += block.seen
             bad += block.bad

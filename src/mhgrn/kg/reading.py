@@ -97,25 +97,29 @@ class RelationNames:
     def resolved(self) -> tuple[Array, Array]:
         """For each name its relation in the schema, -1 if none; and whether it swaps head and tail."""
         for number in range(len(self._resolved), self.names.count):
-            own = (number, False)
-            self._resolved.append(own if self.schema is None else self.schema.lookup.get(self.names[number].lower(), (-1, False)))
-        if self.schema is None and self.names.count > MAX_RELATIONS:
-            raise UserError(f"more than {MAX_RELATIONS:,} different relations; are the columns head, relation, tail?")
+            name = self.names[number]
+            known = self.schema.lookup.get(name.lower(), (-1, False)) if self.schema is not None else (number, False)
+            self._resolved.append(known if self.knows(name) else (-1, False))
         pairs = np.array(self._resolved, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1].astype(bool)
 
     def derived(self) -> tuple[Schema, Array]:
         """A schema of the names that occurred, and each name's relation in it."""
         names = [self.names[number] for number in range(self.names.count)]
-        schema = Schema.derived(names)
-        return schema, np.array([schema.lookup[name.lower()][0] for name in names], dtype=np.uint16)
+        schema = Schema.derived(filter(self.knows, names))
+        return schema, np.array([schema.lookup.get(name.lower(), (0, False))[0] for name in names], dtype=np.uint16)
+
+    @property
+    def are_too_many(self) -> bool:
+        return self.schema is None and self.names.count > MAX_RELATIONS
 
     def knows(self, name: str) -> bool:
-        return self.schema is None or name.lower() in self.schema.lookup
+        return not name.startswith("*") if self.schema is None else name.lower() in self.schema.lookup
 
     def unknown(self, name: str) -> str:
-        """What to say of a name that the schema does not know."""
-        assert self.schema is not None
+        """What to say of a name that is no relation."""
+        if self.schema is None:
+            return f"the relation {name!r} begins with *, by which a schema swaps head and tail; rename it."
         members = [member.removeprefix("*") for relation in self.schema.relations for member in relation.members]
         return f"{name!r} is no relation of the schema {self.schema.name}.{did_you_mean(name, members)}"
 
@@ -375,11 +379,16 @@ def _weight(details: str) -> float:
     raise BadRow("the last field is not a JSON object with a weight")
 
 
+def relation_name(text: str) -> str:
+    """A relation as it is spelt, on one line."""
+    return " ".join(text.split())
+
+
 def table_row(fields: list[str]) -> Row:
     """head, relation, tail and, if wanted, a weight."""
     if len(fields) not in (3, 4):
         raise BadRow(f"{len(fields)} fields, not 3 (head, relation, tail) or 4 (and a weight)")
-    head, relation, tail = concept_name(fields[0]), fields[1].strip(), concept_name(fields[2])
+    head, relation, tail = concept_name(fields[0]), relation_name(fields[1]), concept_name(fields[2])
     if not (head and relation and tail):
         raise BadRow("an empty head, relation or tail")
     try:
@@ -470,7 +479,7 @@ def _ntriples_row(fields: list[str], options: ImportOptions) -> Row:
     if language is not None and language.partition("-")[0].lower() != options.language:
         raise OtherRow(OTHER_LANGUAGE)
     tail = _resource(found["object"]) if found["object"] is not None else concept_name(_ESCAPE.sub(_unescaped, found["literal"]))
-    head, relation = _resource(found["subject"]), _local_name(found["predicate"])
+    head, relation = _resource(found["subject"]), relation_name(_local_name(found["predicate"]))
     if not (head and relation and tail):
         raise BadRow("a subject, predicate or object without a name")
     return Row(head, relation, tail)

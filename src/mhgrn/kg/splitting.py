@@ -48,6 +48,15 @@ def _is_plain(text: Array, start: int, end: int) -> bool:
 
 
 @kernel
+def _is_tidy(text: Array, start: int, end: int) -> bool:
+    """Whether the words of a trimmed text are separated by single blanks."""
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if _is_space(text[i]) and (text[i] != 32 or _is_space(text[i + 1])):
+            return False
+    return True
+
+
+@kernel
 def _begins(text: Array, start: int, end: int, prefix: Array) -> bool:
     if end - start < len(prefix):
         return False
@@ -119,6 +128,8 @@ def split_table(
         relation_start, relation_end = _trimmed(text, first + 1, second)
         tail_start, tail_end = _trimmed(text, second + 1, third if tabs == 3 else end)
         if head_start == head_end or relation_start == relation_end or tail_start == tail_end or not _is_ascii(text, start, end):
+            continue
+        if not _is_tidy(text, relation_start, relation_end):
             continue
         weight[i] = 1.0
         if tabs == 3:

@@ -74,3 +74,29 @@ def test_too_many_relations_are_told_of_their_file(tmp_path: Path) -> None:
     path = written(tmp_path / "swapped.tsv", "".join(f"is a\tthing {i}\tanimal\n" for i in range(30_001)))
     with pytest.raises(UserError, match=r"swapped\.tsv: more than 30,000 relations; are the columns head, relation, tail\?"):
         build([path])
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.nt"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+def test_text_in_another_encoding_is_refused(name: str, encoding: str, tmp_path: Path) -> None:
+    """Letters of two bytes each would otherwise be letters with zeros between."""
+    mark = {"a.tsv": "\t", "a.csv": ",", "a.nt": " "}[name]
+    rows = [("<cat>", "<is>", "<animal>"), ("<dog>", "<is>", '"é"')] * 3
+    path = written(tmp_path / name, "".join(mark.join(row) + (" .\n" if mark == " " else "\n") for row in rows).encode(encoding))
+    with pytest.raises(UserError, match=rf"{name}.* (text|UTF-8)"):
+        build([path], options=ImportOptions(max_bad=1))
+
+
+def test_an_open_quotation_mark_does_not_take_rows_away_in_silence(tmp_path: Path) -> None:
+    before, after = "a,r,b\n" * 200, "c,r,d\n"
+    for name, row in {"open": '"x,r,y\n', "closed by the next": '"x,r,y\nu,r,"v"\n'}.items():
+        path = written(tmp_path / f"{name}.csv", f"{before}{row}{after}")
+        with pytest.raises(UserError, match=rf"{name}\.csv:201: a quotation mark"):
+            build([path])
+
+
+def test_a_quotation_mark_within_a_line_spoils_that_line_only(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", 'a,r,b\n"c"x,r,d\ne,r,5" nail\n"g\nh",r,i\nj,r\rk,r,l\n"m,r,n')
+    graph, report = build([path], options=ImportOptions(max_bad=1))
+    assert list(graph.names) == ["a", "b", "e", '5"_nail', "g_h", "i"]
+    assert [row.removeprefix(f"{path}:")[:12] for row in report.bad_rows] == ["2: malformed", "6: malformed", "7: malformed"]

@@ -224,11 +224,14 @@ def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
 
 
 def _check_text(block: bytes, path: Path, line: int) -> None:
+    place, reason = block.find(b"\0"), "a zero byte"  # in text of two bytes a character, or in no text at all
     try:
         block.decode()
     except UnicodeDecodeError as error:
-        where = line + block.count(b"\n", 0, error.start)
-        raise UserError(f"{path}:{where}: not UTF-8 text ({error.reason}); save the file as UTF-8.") from None
+        place, reason = error.start, error.reason
+    if place >= 0:
+        where = line + block.count(b"\n", 0, place)
+        raise UserError(f"{path}:{where}: not UTF-8 text ({reason}); save the file as UTF-8.")
 
 
 def _ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -305,9 +308,11 @@ def _look(path: Path, block: Block, status: Array, rows: Rows, relations: Relati
     rows.spans, rows.relation, rows.weight = spans[usable], relation[usable], weight[usable]
 
 
-def _looked_at(fields: list[str], where: str, parse: Parser, relations: RelationNames, rows: Rows) -> Row | None:
+def _looked_at(fields: list[str] | BadRow, where: str, parse: Parser, relations: RelationNames, rows: Rows) -> Row | None:
     """The row that ``fields`` are, or None after counting why they are none."""
     try:
+        if isinstance(fields, BadRow):
+            raise fields
         row = parse(fields)
         if not relations.knows(row.relation):
             raise BadRow(relations.unknown(row.relation))
@@ -410,7 +415,9 @@ def is_header(fields: list[str], path: Path) -> bool:
 # ---- formats that Python reads row by row
 
 
-def _collected(path: Path, numbered: Iterator[tuple[int, list[str]]], parse: Parser, relations: RelationNames) -> Iterator[Rows]:
+def _collected(
+    path: Path, numbered: Iterator[tuple[int, list[str] | BadRow]], parse: Parser, relations: RelationNames
+) -> Iterator[Rows]:
     """Rows that were read one by one, gathered into blocks."""
     while part := list(islice(numbered, BATCH)):
         counts = rows_of([], relations)
@@ -437,21 +444,24 @@ def _lines(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
         yield from (f"{line}\n" for line in block.text[:-1].decode().split("\n"))
 
 
-def _csv_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(_lines(path, advance))
-    start = 1
+def _csv_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str] | BadRow]]:
+    reader = csv.reader(_lines(path, advance), strict=True)
     is_first = True
-    try:
-        for row in reader:
-            if any(row):
-                if not (is_first and is_header(row, path)):
-                    yield start, row
-                is_first = False
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise UserError(
-            f"{path}:{reader.line_num}: cannot be read from here on ({error}); is a quotation mark left open?"
-        ) from None
+    while True:
+        start = reader.line_num + 1
+        row: list[str] | BadRow
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row = BadRow(f"malformed ({error})")
+        if reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
+            raise UserError(f"{path}:{start}: a quotation mark is opened here that takes in the lines below; close or double it.")
+        if isinstance(row, BadRow) or any(row):
+            if isinstance(row, BadRow) or not (is_first and is_header(row, path)):
+                yield start, row
+            is_first = False
 
 
 _TRIPLE = re.compile(
@@ -464,7 +474,7 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
 
-def _ntriples_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+def _ntriples_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str] | BadRow]]:
     for number, line in enumerate(_lines(path, advance), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, [line]
@@ -509,7 +519,7 @@ def _local_name(address: str) -> str:
     return unquote(re.split(r"[/#]", address.rstrip("/#"))[-1])
 
 
-def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str] | BadRow]]:
     try:
         import pyarrow
         import pyarrow.parquet

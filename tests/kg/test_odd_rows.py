@@ -1,6 +1,10 @@
 """Odd rows and files, one by one: what each becomes, and what is said of it."""
 
+import bz2
+import gzip
+import lzma
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +104,26 @@ def test_a_quotation_mark_within_a_line_spoils_that_line_only(tmp_path: Path) ->
     graph, report = build([path], options=ImportOptions(max_bad=1))
     assert list(graph.names) == ["a", "b", "e", '5"_nail', "g_h", "i"]
     assert [row.removeprefix(f"{path}:")[:12] for row in report.bad_rows] == ["2: malformed", "6: malformed", "7: malformed"]
+
+
+PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize(("ending", "pack"), PACKERS.items())
+def test_compressed_streams_are_all_whole_or_the_file_is_refused(ending: str, pack: Any, tmp_path: Path) -> None:
+    """Large files are often written as many streams; a spoilt one is not the end."""
+    streams = [pack(f"a{i}\tr\tb\n".encode()) for i in range(9)]
+    for padding in (b"", bytes(8), bytes(20_000)):
+        path = written(tmp_path / f"a.tsv{ending}", b"".join(streams[:5]) + padding + b"".join(streams[5:]) + padding)
+        assert build([path])[0].fact_count == 9
+    spoilt = bytearray(streams[4])
+    spoilt[len(spoilt) // 2] ^= 255
+    for content in (
+        [*streams[:4], bytes(spoilt), *streams[5:]],
+        [*streams[:4], b"?", *streams[4:]],
+        [*streams, b"garbage"],
+        [*streams, streams[0][:-9]],
+    ):
+        written(path, b"".join(content))
+        with pytest.raises(UserError, match=rf"a\.tsv{ending}"):
+            build([path])

@@ -4,6 +4,7 @@ import bz2
 import codecs
 import csv
 import gzip
+import io
 import json
 import lzma
 import re
@@ -34,6 +35,7 @@ Item = TypeVar("Item")
 HEADERS = (["head", "relation", "tail"], ["subject", "predicate", "object"], ["start", "rel", "end"])
 BLOCK = 1 << 23  # bytes read at a time
 LONGEST_LINE = 1 << 20
+XZ_MEMORY = 1 << 28  # for decompression: more than xz's own settings need
 _SPACE, _NEWLINE = 32, 10
 BATCH = 50_000  # rows of the formats that Python reads
 SHOWN = 5  # malformed rows named in a message
@@ -180,12 +182,43 @@ def sniff(path: Path) -> Format:
 # ---- blocks of whole lines
 
 
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}
+class _Streams(io.RawIOBase):
+    """Compressed streams, one behind the other. The standard library takes a damaged one for the end; here it is an error."""
+
+    def __init__(self, raw: BinaryIO, new: Callable[[], Any]) -> None:
+        self._raw, self._new, self._stream = raw, new, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            more = b""
+            if self._stream.eof:
+                more = self._stream.unused_data.lstrip(b"\0")  # zeros between streams are padding
+                while not more:
+                    if not (piece := self._raw.read(io.DEFAULT_BUFFER_SIZE)):
+                        return 0
+                    more = piece.lstrip(b"\0")
+                self._stream = self._new()
+            elif self._stream.needs_input and not (more := self._raw.read(io.DEFAULT_BUFFER_SIZE)):
+                raise EOFError("the compressed data ends too early")
+            data = self._stream.decompress(more, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+_OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor)),
+    ".xz": lambda raw: io.BufferedReader(_Streams(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY))),
+}
 
 
 def _body(path: Path, raw: BinaryIO) -> BinaryIO:
     opener = _OPENERS.get(path.suffix)
-    return raw if opener is None else cast(BinaryIO, opener(fileobj=raw) if path.suffix == ".gz" else opener(raw))
+    return raw if opener is None else cast(BinaryIO, opener(raw))
 
 
 class Block(NamedTuple):

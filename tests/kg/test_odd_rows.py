@@ -6,6 +6,8 @@ import lzma
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from mhgrn.errors import UserError
@@ -127,3 +129,31 @@ def test_compressed_streams_are_all_whole_or_the_file_is_refused(ending: str, pa
         written(path, b"".join(content))
         with pytest.raises(UserError, match=rf"a\.tsv{ending}"):
             build([path])
+
+
+def test_columns_of_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+
+    def write(names: list[str], *columns: list[object]) -> Path:
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays([pyarrow.array(column) for column in columns], names), path)
+        return path
+
+    graph, _ = build([write(["Tail", "a.b", "Head", "relation"], [b"Caf\xc3\xa9", b"b"], [1, 2], ["a", "c"], ["r", "r"])])
+    assert list(graph.names) == ["a", "café", "c", "b"]  # texts that a writer did not mark as such
+    graph, _ = build([write(["a.b", "a", "c"], ["a", "c"], ["r", "r"], [7, 8])])
+    assert list(graph.names) == ["a", "7", "c", "8"]
+    triple = ["head", "relation", "tail"]
+    for says, file in {
+        r"a\.parquet: two columns are called head": lambda: write(["head", *triple], *[["a"]] * 4),
+        r"a\.parquet: the column tail holds list": lambda: write(triple, ["a"], ["r"], [["b"]]),
+        r"a\.parquet: the columns are a, b": lambda: write(["a", "b"], ["a"], ["b"]),
+        r"a\.parquet:1: cannot be read": lambda: write(triple, ["a"], ["r"], [b"\xff"]),
+        r"a\.parquet:2: a row of more than a million": lambda: write(triple, ["a", "b" * 2_000_000], ["r", "r"], ["b", "b"]),
+    }.items():
+        with pytest.raises(UserError, match=says):
+            build([file()], options=ImportOptions(max_bad=1))
+    pyarrow.parquet.write_table(
+        pyarrow.table({"head": ["a"], "relation": ["r"], "tail": pyarrow.array([2**60], pyarrow.timestamp("ms"))}), path
+    )
+    with pytest.raises(UserError, match=r"a\.parquet:1: cannot be read"):
+        build([path])

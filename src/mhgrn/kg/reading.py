@@ -561,26 +561,46 @@ def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[
     size = path.stat().st_size
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            columns = _parquet_columns([str(name) for name in file.schema_arrow.names], path)
-            for batch in file.iter_batches(BATCH, columns=columns):
-                cells = [batch.column(name).to_pylist() for name in columns]
-                for row in zip(*cells, strict=True):
+        columns = _parquet_columns(pyarrow.parquet.read_schema(path), path)
+        # texts that repeat are read once, however often a small file repeats large ones
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=columns) as file:
+            about = file.metadata
+            unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+            at_a_time = max(1, min(BATCH, BLOCK * about.num_rows // max(unpacked, 1)))
+            for batch in file.iter_batches(at_a_time, columns=columns):
+                for row in zip(*(_texts(batch.column(name)) for name in columns), strict=True):
                     number += 1
-                    yield number, ["" if cell is None else str(cell) for cell in row]
-                advance(size * number // max(file.metadata.num_rows, 1))
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+                    if sum(map(len, row)) > LONGEST_LINE:
+                        raise UserError(f"{path}:{number}: a row of more than a million characters; is this a file of triples?")
+                    yield number, list(row)
+                advance(size * number // max(about.num_rows, 1))
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = str(error).partition("\n")[0]
         raise UserError(f"{path}:{number + 1}: cannot be read from here on ({reason}); is the file damaged?") from None
 
 
-def _parquet_columns(names: list[str], path: Path) -> list[str]:
+def _texts(column: Any) -> list[str]:
+    """The cells of a Parquet column; equal ones of a dictionary are one text in memory."""
+    if hasattr(column, "dictionary"):
+        texts = _texts(column.dictionary)
+        return ["" if number is None else texts[number] for number in column.indices.to_pylist()]
+    return ["" if cell is None else cell.decode() if isinstance(cell, bytes) else str(cell) for cell in column.to_pylist()]
+
+
+def _parquet_columns(schema: Any, path: Path) -> list[str]:
+    from pyarrow.types import is_nested
+
+    names = [str(name) for name in schema.names]
     lowered = {name.lower(): name for name in names}
-    for header in HEADERS:
-        if set(header) <= set(lowered):
-            return [lowered[name] for name in (*header, "weight") if name in lowered]
-    if len(names) not in (3, 4):
+    header = next((header for header in HEADERS if set(header) <= set(lowered)), None)
+    if header is None and len(names) not in (3, 4):
         raise UserError(f"{path}: the columns are {', '.join(names)}; call them head, relation, tail and, if wanted, weight.")
-    return names
+    columns = names if header is None else [lowered[name] for name in (*header, "weight") if name in lowered]
+    for column in columns:
+        if [name.lower() for name in names].count(column.lower()) > 1:
+            raise UserError(f"{path}: two columns are called {column}; rename one.")
+        if is_nested(kind := schema.field(column).type):
+            raise UserError(f"{path}: the column {column} holds {kind}, not texts.")
+    return columns

@@ -157,3 +157,24 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"a\.parquet:1: cannot be read"):
         build([path])
+
+
+def test_what_is_said_of_malformed_rows_is_short(tmp_path: Path) -> None:
+    tables = {"a.tsv": f"cat\t{'x' * 900_000}\tanimal\n" * 7, "b.csv": f"cat,isa,animal,{'9' * 100_000}x\n" * 7}
+    release = {"c.csv": f"/a\t/r/IsA\t{'y' * 500_000}\t/c/en/cat\t{{}}\n" * 7}
+    for path in (written(tmp_path / name, text) for name, text in {**tables, **release}.items()):
+        with pytest.raises(UserError) as refused:
+            build([path], "conceptnet")
+        assert str(refused.value).count(f"{path}:") == 5
+        assert len(str(refused.value)) < 1500 + 5 * len(str(path))
+
+
+def test_very_many_unknown_relations_are_counted_in_time(tmp_path: Path) -> None:
+    """In time linear in the rows: looked at one by one for the nearest name, or each against all, they would take minutes."""
+    rows = 100_000
+    release = written(tmp_path / "a.csv", assertion("a", "b") + "".join(assertion("a", "b", f"X{i}") for i in range(rows)))
+    _, report = build([release])
+    assert (report.kept, report.other_relations.total(), len(report.other_relations)) == (1, rows, rows)
+    table = written(tmp_path / "a.tsv", "".join(f"cat\tX{i}\tanimal\n" for i in range(rows)))
+    with pytest.raises(UserError, match="100,000 of 100,000 rows are malformed"):
+        build([table], "conceptnet")

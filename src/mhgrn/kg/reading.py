@@ -39,6 +39,7 @@ XZ_MEMORY = 1 << 28  # for decompression: more than xz's own settings need
 _SPACE, _NEWLINE = 32, 10
 BATCH = 50_000  # rows of the formats that Python reads
 SHOWN = 5  # malformed rows named in a message
+WIDEST = 200  # characters of what is said of each
 HEAVIEST = float(np.finfo(np.float32).max)  # weights are kept in 32 bits
 
 
@@ -308,8 +309,8 @@ def _split_blocks(
         rows = Rows(text, spans, relation, weight, seen=int((status != BLANK).sum()))
         outside = (relation >= 0) & (np.append(relations.resolved()[0], 0)[relation] < 0) & (status != BLANK)
         if kind == "conceptnet":  # such a row need not be looked at further
-            for number in np.unique(relation[outside]).tolist():
-                rows.other_relations[names[number]] += int((relation[outside] == number).sum())
+            numbers, times = np.unique(relation[outside], return_counts=True)
+            rows.other_relations.update({names[number]: n for number, n in zip(numbers.tolist(), times.tolist(), strict=True)})
             status[outside] = BLANK
         else:
             status[outside] = LOOK
@@ -348,7 +349,8 @@ def _looked_at(fields: list[str] | BadRow, where: str, parse: Parser, relations:
             raise fields
         row = parse(fields)
         if not relations.knows(row.relation):
-            raise BadRow(relations.unknown(row.relation))
+            # the nearest name takes a while to find: only for rows that will be shown
+            raise BadRow(relations.unknown(row.relation) if len(rows.bad_rows) < SHOWN else "")
         return row
     except OtherRow as other:
         rows.other_language += other.status == OTHER_LANGUAGE
@@ -358,7 +360,8 @@ def _looked_at(fields: list[str] | BadRow, where: str, parse: Parser, relations:
     except BadRow as error:
         rows.bad += 1
         if len(rows.bad_rows) < SHOWN:
-            rows.bad_rows.append(f"{where}: {error}")
+            reason = str(error)
+            rows.bad_rows.append(f"{where}: {reason if len(reason) <= WIDEST else reason[: WIDEST - 1] + '…'}")
     return None
 
 

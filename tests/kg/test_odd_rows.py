@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,18 @@ def test_very_many_unknown_relations_are_counted_in_time(tmp_path: Path) -> None
     table = written(tmp_path / "a.tsv", "".join(f"cat\tX{i}\tanimal\n" for i in range(rows)))
     with pytest.raises(UserError, match="100,000 of 100,000 rows are malformed"):
         build([table], "conceptnet")
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """It would lose its first rows to the look at its format."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="pipe is not a file that can be read more than once"):
+        build([pipe])
+
+
+def test_blank_lines_and_a_mark_before_the_first_row_do_not_hide_the_format(tmp_path: Path) -> None:
+    for mark, name in (("\t", "a.tsv"), (",", "a.csv")):
+        path = written(tmp_path / name, "\ufeff\r\n" + " \n" * 600_000 + mark.join("arb") + "\n")
+        graph, report = build([path])
+        assert (graph.fact_count, report.rows) == (1, 1)

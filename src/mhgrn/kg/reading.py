@@ -160,6 +160,8 @@ def sniff(path: Path) -> Format:
         raise UserError(f"{path} does not exist; name a file of triples.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; name the files of triples in it.")
+    if not path.is_file():
+        raise UserError(f"{path} is not a file that can be read more than once; write what it holds to a file first.")
     endings = [ending for ending in path.suffixes if ending not in _OPENERS]
     if endings[-1:] == [".parquet"]:
         return "parquet"
@@ -167,8 +169,7 @@ def sniff(path: Path) -> Format:
         return "ntriples"
     try:
         with path.open("rb") as raw, _body(path, raw) as body:
-            first = next((line for line in iter(lambda: body.readline(LONGEST_LINE), b"") if line.strip()), b"")
-        line = first.decode("utf-8-sig")
+            line = _first_line(body).decode()
     except (UnicodeDecodeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -178,6 +179,14 @@ def sniff(path: Path) -> Format:
     if "\t" in line:
         return "tsv"
     return "ntriples" if _TRIPLE.match(line) else "csv"
+
+
+def _first_line(body: BinaryIO) -> bytes:
+    """The first line that is not blank."""
+    found = body.read(LONGEST_LINE).removeprefix(codecs.BOM_UTF8).lstrip()
+    while not found and (more := body.read(LONGEST_LINE)):
+        found = more.lstrip()
+    return found.partition(b"\n")[0] if b"\n" in found else found + body.readline(LONGEST_LINE)
 
 
 # ---- blocks of whole lines
@@ -494,7 +503,7 @@ def _csv_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int,
             row = BadRow(f"malformed ({error})")
         if reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
             raise UserError(f"{path}:{start}: a quotation mark is opened here that takes in the lines below; close or double it.")
-        if isinstance(row, BadRow) or any(row):
+        if isinstance(row, BadRow) or any(map(str.strip, row)):
             if isinstance(row, BadRow) or not (is_first and is_header(row, path)):
                 yield start, row
             is_first = False

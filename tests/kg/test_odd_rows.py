@@ -12,7 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, KnowledgeGraph, build
+from mhgrn.kg import ImportOptions, KnowledgeGraph, build, reading
+from mhgrn.kg.importers import ImportReport
 
 
 def assertion(head: str, tail: str, relation: str = "IsA", weight: str = "1.0") -> str:
@@ -194,3 +195,19 @@ def test_blank_lines_and_a_mark_before_the_first_row_do_not_hide_the_format(tmp_
         path = written(tmp_path / name, "\ufeff\r\n" + " \n" * 600_000 + mark.join("arb") + "\n")
         graph, report = build([path])
         assert (graph.fact_count, report.rows) == (1, 1)
+
+
+def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ["a\tr\tb", "", "c\tr", " ", "Café\tr\td", "e\t*\tf", "g\ts\th\t2", "i\tr\tj\tx"] * 5
+    files = [written(tmp_path / "a.tsv", "\n".join(rows)), written(tmp_path / "a.csv", "\n".join(rows).replace("\t", ","))]
+    release = [assertion("a", "b"), assertion("c", "", "Nonsense"), "x\n", assertion("é", "d"), assertion("3", "e")] * 5
+    files.append(written(tmp_path / "release.csv", "".join(release)))
+
+    def outcomes() -> list[tuple[str, ImportReport]]:
+        built = [build([file], options=ImportOptions(max_bad=1)) for file in files]
+        return [(graph.fingerprint, report) for graph, report in built]
+
+    whole = outcomes()
+    for name, least in (("LINES", 3), ("BLOCK", 200), ("BATCH", 3)):
+        monkeypatch.setattr(reading, name, least)
+        assert outcomes() == whole

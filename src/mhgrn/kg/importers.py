@@ -20,7 +20,7 @@ from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar
 from mhgrn.storage import file_fingerprint
 
-COMPACT = 1 << 24  # facts gathered before repeated ones are thrown out for the first time
+COMPACT = 1 << 22  # facts gathered before repeated ones are thrown out for the first time
 
 
 @dataclass

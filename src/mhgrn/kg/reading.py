@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
@@ -37,6 +37,7 @@ BLOCK = 1 << 23  # bytes read at a time
 LONGEST_LINE = 1 << 20
 XZ_MEMORY = 1 << 28  # for decompression: more than xz's own settings need
 _SPACE, _NEWLINE = 32, 10
+LINES = 1 << 19  # split at a time
 BATCH = 50_000  # rows of the formats that Python reads
 SHOWN = 5  # malformed rows named in a message
 WIDEST = 200  # characters of what is said of each
@@ -176,7 +177,7 @@ def sniff(path: Path) -> Format:
         raise UserError(f"{path} cannot be read as text ({error}); name a UTF-8 file, or a compressed one ending in .gz.") from None
     if len(parts := line.split("\t")) >= 4 and parts[1].startswith("/r/"):
         return "conceptnet"
-    if "\t" in line:
+    if "\t" in line or not line:
         return "tsv"
     return "ntriples" if _TRIPLE.match(line) else "csv"
 
@@ -238,6 +239,12 @@ class Block(NamedTuple):
     line: int  # the number of the first
     starts: Array  # [lines + 1] where each begins, and where the last ends
 
+    def parts(self) -> "Iterator[Block]":
+        """The same text with some of its lines at a time: short ones are many."""
+        bounds = [*range(0, len(self.starts) - 1, LINES), len(self.starts) - 1]
+        for start, end in pairwise(bounds):
+            yield Block(self.text, self.line + start, self.starts[start : end + 1])
+
 
 def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
     """A file's lines, some megabytes at a time."""
@@ -298,35 +305,36 @@ def _split_blocks(
     marks = tuple(_bytes(mark) for mark in ("/r/", "/c/", f"/c/{options.language}/", '"weight": '))
     is_start = kind == "tsv"
     for block in _ahead(_blocks(path, advance)):
-        text, starts = np.frombuffer(block.text, dtype=np.uint8), block.starts
+        text = np.frombuffer(block.text, dtype=np.uint8)
         if is_start and (first := block.text.strip()):
             is_start = False
             head, _, _ = first.partition(b"\n")
             if is_header(head.decode().split("\t"), path):
                 text = text.copy()
                 text[: block.text.index(head) + len(head)] = _SPACE
-                text[starts[1:] - 1] = _NEWLINE
-        count = len(starts) - 1
-        spans, weight = np.zeros((count, 4), dtype=np.int64), np.ones(count)
-        relation, status = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8)
-        names.reserve(count, len(text))
-        where = (text, starts, spans, relation, weight, status, names.slots, names.ptr, names.data, names.count)
-        if kind == "conceptnet":
-            names.count = split_assertions(*where, marks, options.names == "published", options.alphabetic)
-        else:
-            names.count = split_table(*where)
-        rows = Rows(text, spans, relation, weight, seen=int((status != BLANK).sum()))
-        outside = (relation >= 0) & (np.append(relations.resolved()[0], 0)[relation] < 0) & (status != BLANK)
-        if kind == "conceptnet":  # such a row need not be looked at further
-            numbers, times = np.unique(relation[outside], return_counts=True)
-            rows.other_relations.update({names[number]: n for number, n in zip(numbers.tolist(), times.tolist(), strict=True)})
-            status[outside] = BLANK
-        else:
-            status[outside] = LOOK
-        rows.other_language = int((status == OTHER_LANGUAGE).sum())
-        rows.not_alphabetic = int((status == NOT_ALPHABETIC).sum())
-        _look(path, block, status, rows, relations, parse)
-        yield rows
+                text[block.starts[1:] - 1] = _NEWLINE
+        for part in block.parts():
+            starts, count = part.starts, len(part.starts) - 1
+            spans, weight = np.zeros((count, 4), dtype=np.int64), np.ones(count)
+            relation, status = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8)
+            names.reserve(count, len(text))
+            where = (text, starts, spans, relation, weight, status, names.slots, names.ptr, names.data, names.count)
+            if kind == "conceptnet":
+                names.count = split_assertions(*where, marks, options.names == "published", options.alphabetic)
+            else:
+                names.count = split_table(*where)
+            rows = Rows(text, spans, relation, weight, seen=int((status != BLANK).sum()))
+            outside = (relation >= 0) & (np.append(relations.resolved()[0], 0)[relation] < 0) & (status != BLANK)
+            if kind == "conceptnet":  # such a row need not be looked at further
+                numbers, times = np.unique(relation[outside], return_counts=True)
+                rows.other_relations.update({names[number]: n for number, n in zip(numbers.tolist(), times.tolist(), strict=True)})
+                status[outside] = BLANK
+            else:
+                status[outside] = LOOK
+            rows.other_language = int((status == OTHER_LANGUAGE).sum())
+            rows.not_alphabetic = int((status == NOT_ALPHABETIC).sum())
+            _look(path, part, status, rows, relations, parse)
+            yield rows
 
 
 def _look(path: Path, block: Block, status: Array, rows: Rows, relations: RelationNames, parse: Parser) -> None:
@@ -464,11 +472,24 @@ def _collected(
     path: Path, numbered: Iterator[tuple[int, list[str] | BadRow]], parse: Parser, relations: RelationNames
 ) -> Iterator[Rows]:
     """Rows that were read one by one, gathered into blocks."""
-    while part := list(islice(numbered, BATCH)):
+    for part in _batches(numbered):
         counts = rows_of([], relations)
         looked_at = [_looked_at(fields, f"{path}:{number}", parse, relations, counts) for number, fields in part]
         usable = rows_of([row for row in looked_at if row is not None], relations)
         yield replace(counts, seen=len(part), text=usable.text, spans=usable.spans, relation=usable.relation, weight=usable.weight)
+
+
+def _batches(numbered: Iterator[tuple[int, list[str] | BadRow]]) -> Iterator[list[tuple[int, list[str] | BadRow]]]:
+    """Rows by the thousands, or fewer where they are long."""
+    part, size = [], 0
+    for number, fields in numbered:
+        part.append((number, fields))
+        size += 0 if isinstance(fields, BadRow) else sum(map(len, fields))
+        if len(part) == BATCH or size > BLOCK:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def rows_of(rows: Sequence[Row], relations: RelationNames) -> Rows:

@@ -211,3 +211,22 @@ def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest
     for name, least in (("LINES", 3), ("BLOCK", 200), ("BATCH", 3)):
         monkeypatch.setattr(reading, name, least)
         assert outcomes() == whole
+
+
+@pytest.mark.parametrize("lines", [1, 1000])
+def test_both_directions_of_a_symmetric_fact_have_the_weight_of_its_first_row(
+    lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LINES", lines)
+    schema = written(tmp_path / "own.yaml", "name: own\nrelations: [{name: near, symmetric: true}]")
+    path = written(tmp_path / "a.tsv", "a\tnear\tb\t1\nb\tnear\ta\t2\nc\tnear\ta\t3\na\tnear\tc\t4\n")
+    graph, report = build([path], str(schema), ImportOptions(weights=True))
+    assert graph.weight is not None
+    assert graph.weight.tolist() == [1, 3, 1, 3]  # a–b, a–c, b–a, c–a
+    assert (report.rows, report.mirrored, report.duplicates, report.kept) == (4, 4, 4, 4)
+
+
+def test_a_mark_before_a_list_of_concepts_is_no_part_of_the_first(tmp_path: Path) -> None:
+    concepts = written(tmp_path / "concepts.txt", "\ufeffzebra\r\n\r\n Black  Cat\n")
+    graph, _ = build([written(tmp_path / "a.tsv", "a\tr\tzebra\n")], concepts=concepts)
+    assert list(graph.names) == ["zebra", "black_cat", "a"]

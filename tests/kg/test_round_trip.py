@@ -1,0 +1,78 @@
+"""A graph that is written as text and read again is the same graph, to the last byte of its arrays."""
+
+import shlex
+import tempfile
+from pathlib import Path
+
+import pytest
+from harness import contents, in_a_process
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mhgrn.errors import UserError
+from mhgrn.kg import ImportOptions, KnowledgeGraph, build
+from mhgrn.starter import FACTS
+
+OWN = """\
+name: own
+relations:
+  - {name: part of, members: ["*has", "*Contains"]}
+  - {name: near, symmetric: true}
+  - {name: is a, members: [is a, ISA, "*superclass of"]}
+  - {name: unused}
+pruned_relations: [unused]
+pruned_concepts: [Person]
+"""
+cells = st.one_of(
+    st.sampled_from(["cat", "Black  Cat", "person", "café", "head", "/r/x", "#", "ǅ", "ΣΑΣ", "İ", '"', "a,b", "_"]),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff"), max_size=4),  # these are no part of a text
+)
+own_relations = st.sampled_from(["has", "contains", "near", "is a", "isa", "superclass of", "unused"])
+weights = st.floats(width=32, allow_nan=False, allow_infinity=False).map(str)
+
+
+def without_source(folder: Path) -> dict[str, str]:
+    """A graph's files, but for the one that says where it came from."""
+    return {path: digest for path, digest in contents(folder).items() if path != "graph.json"}
+
+
+def round_trip(graph: KnowledgeGraph, options: ImportOptions, folder: Path) -> None:
+    graph.save(folder / "one")
+    graph.export(folder / "text")
+    text = folder / "text"
+    again, report = build([text / "facts.tsv"], str(text / "schema.yaml"), options, text / "concepts.txt")
+    assert (again.fingerprint, report.bad, report.kept) == (graph.fingerprint, 0, graph.fact_count)
+    again.save(folder / "two")
+    assert without_source(folder / "two") == without_source(folder / "one")
+    again.export(folder / "text again")
+    assert contents(folder / "text again") == contents(folder / "text")
+
+
+@settings(max_examples=100)
+@given(
+    rows=st.lists(st.tuples(cells, st.one_of(own_relations, cells), cells, weights), min_size=1, max_size=8),
+    own=st.booleans(),
+    options=st.builds(ImportOptions, prune=st.booleans(), self_loops=st.booleans(), weights=st.booleans(), max_bad=st.just(1.0)),
+)
+def test_any_graph(rows: list[tuple[str, str, str, str]], own: bool, options: ImportOptions) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "own.yaml").write_text(OWN, encoding="utf-8")
+        (folder / "facts.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8", newline="")
+        try:
+            graph, _ = build([folder / "facts.tsv"], str(folder / "own.yaml") if own else None, options)
+        except UserError:  # no row was usable
+            return
+        round_trip(graph, options, folder)
+
+
+@pytest.mark.parametrize("flags", [[], ["--weights", "--keep-pruned", "--keep-self-loops"]], ids=["plain", "everything kept"])
+def test_the_command_that_export_prints_builds_the_same_graph(flags: list[str], tmp_path: Path) -> None:
+    made = in_a_process("kg", "build", FACTS, "--schema", "conceptnet", "-o", tmp_path / "one", *flags)
+    assert made.code == 0, made
+    exported = in_a_process("kg", "export", tmp_path / "one", "-o", tmp_path / "text")
+    assert exported.code == 0, exported
+    program, *args = shlex.split(exported.out.rpartition("to build it again: ")[2])
+    assert program == "mhgrn"
+    assert in_a_process(*args, "-o", tmp_path / "two").code == 0
+    assert without_source(tmp_path / "two") == without_source(tmp_path / "one")

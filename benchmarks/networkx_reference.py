@@ -120,9 +120,9 @@ def find_words(ref: ReferenceGraph, text: str) -> set[str]:
 
 def without_marks(words: list[str]) -> list[str]:
     words = list(words)
-    while words and not words[0].isalnum():
+    while words and not any(map(str.isalnum, words[0])):
         words.pop(0)
-    while words and not words[-1].isalnum():
+    while words and not any(map(str.isalnum, words[-1])):
         words.pop()
     return words
 

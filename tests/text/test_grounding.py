@@ -212,6 +212,7 @@ def test_a_choice_is_passed_over_without_the_marks_around_it() -> None:
     graph = graph_of("pretty_flower", "pretty_flowers", "flower")
     assert Grounder(graph).concepts("pretty flowers was it", "Pretty flowers.") == ["flower"]
     assert Grounder(graph).concepts("pretty flowers was it", '"pretty flowers"') == ["flower"]
+    assert Grounder(graph_of("3.5")).concepts("it was 3.5", "3.5.") == []
 
 
 def test_the_last_resort_finds_a_whole_text_of_many_words() -> None:

@@ -125,7 +125,7 @@ def _spans(words: list[str], with_gaps: bool) -> Iterator[tuple[int, int, Words]
 
 def _without_outer_marks(words: list[str]) -> list[str]:
     """Without the full stop or quotation marks that a statement may have stripped from a choice."""
-    places = [i for i, word in enumerate(words) if word.isalnum()]
+    places = [i for i, word in enumerate(words) if any(character.isalnum() for character in word)]
     return words[places[0] : places[-1] + 1] if places else []
 
 

@@ -216,6 +216,10 @@ class KnowledgeGraph:
         number = self._words.find(word)
         return word if number is None else self._lemmas[int(self._arrays["word_lemma"][number])]
 
+    def knows_word(self, word: str) -> bool:
+        """Whether a lower-cased word is one of the concepts' names, or has the lemma of one."""
+        return self._words.find(word) is not None
+
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up), ascending."""
         number = self._patterns.find(" ".join(lemmas))

@@ -68,10 +68,11 @@ class _Vocabulary:
         return number
 
     def add_inflections(self) -> None:
-        """Add the other words that have the same lemmas: a text may use them."""
-        for root, number in self._roots.items():
+        """Add the other words that have the same lemmas, which a text may use; and what the lemmas are if taken for words."""
+        for root, number in list(self._roots.items()):
             for word in inflected(root):
                 self.words[word] = number
+            self.lemma(root)
 
     def lemmas(self) -> StringIndex:
         return StringIndex.of(self._roots)

@@ -19,7 +19,8 @@ NO_PATTERN, ASK = -1, -2
 
 def pattern_arrays(names: StringIndex) -> dict[str, Array]:
     """The arrays of the patterns of all concepts: ``pattern_*`` (texts), ``pattern_concept_ptr`` and ``pattern_concept`` (which
-    concepts have a pattern), ``word_*`` (texts) and ``word_lemma`` (a word's lemma, one of ``lemma_*``)."""
+    concepts have a pattern), ``beginning_*`` (the first two words of longer patterns), ``word_*`` (texts) and ``word_lemma`` (a
+    word's lemma, one of ``lemma_*``)."""
     words, patterns, vocabulary = Interner(), Interner(), _Vocabulary()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int64)  # of each concept
     lemma_of, traits = array("q"), array("B")  # of each word
@@ -46,12 +47,36 @@ def pattern_arrays(names: StringIndex) -> dict[str, Array]:
     concept_ptr, concepts = _grouped(pattern_of, patterns.count)
     return {
         **patterns.index().to_arrays("pattern"),
+        **_beginnings(patterns).to_arrays("beginning"),
         **StringIndex.of(vocabulary.words).to_arrays("word"),
         **vocabulary.lemmas().to_arrays("lemma"),
         "pattern_concept_ptr": concept_ptr,
         "pattern_concept": concepts,
         "word_lemma": np.fromiter(vocabulary.words.values(), dtype=np.int32, count=len(vocabulary.words)),
     }
+
+
+def _beginnings(patterns: Interner) -> StringIndex:
+    """The first two lemmas of every pattern of more: most stretches of a text begin none, and need not be looked up."""
+    found = Interner()
+    found.reserve(patterns.count, int(patterns.ptr[patterns.count]))
+    found.count = _intern_beginnings(patterns.ptr, patterns.data, patterns.count, found.slots, found.ptr, found.data)
+    return found.index()
+
+
+@kernel
+def _intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Array, into: Array) -> int:
+    count = 0
+    for i in range(size):
+        spaces = 0
+        for j in range(ptr[i], ptr[i + 1]):
+            spaces += data[j] == 32
+            if spaces == 2:
+                length = j - ptr[i]
+                into[at[count] : at[count] + length] = data[ptr[i] : j]
+                count += intern_last(slots, at, into, count, length) == count
+                break
+    return count
 
 
 class _Vocabulary:

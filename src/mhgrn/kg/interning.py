@@ -1,6 +1,5 @@
 """Kernels that number texts: each distinct text gets the next number when it first appears."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,9 @@ def text_hash(data: Array, start: int, end: int) -> Any:
 
 
 @kernel
-def _place(slots: Array, ptr: Array, data: Array, start: int, end: int) -> tuple[Any, Any, Any]:
-    """Where a text of ``data`` is in the table, or where it would go: (place, number or -1, its hash)."""
-    mixed = text_hash(data, start, end)
+def find_text(slots: Array, ptr: Array, data: Array, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
+    """Where a part of ``text`` is in the table, or where it would go: (number or -1, place, its hash)."""
+    mixed = text_hash(text, start, end)
     mask = np.uint64(len(slots) - 1)
     place = mixed & mask
     tag = mixed >> np.uint64(32)
@@ -36,13 +35,13 @@ def _place(slots: Array, ptr: Array, data: Array, start: int, end: int) -> tuple
             if ptr[number + 1] - first == end - start:
                 same = True
                 for i in range(end - start):
-                    if data[first + i] != data[start + i]:
+                    if data[first + i] != text[start + i]:
                         same = False
                         break
                 if same:
-                    return place, number, mixed
+                    return number, place, mixed
         place = (place + np.uint64(1)) & mask
-    return place, np.int64(-1), mixed
+    return np.int64(-1), place, mixed
 
 
 @kernel
@@ -54,7 +53,7 @@ def _entry(mixed: Any, number: int) -> Any:
 def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
     """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
     start = ptr[count]
-    place, number, mixed = _place(slots, ptr, data, start, start + length)
+    number, place, mixed = find_text(slots, ptr, data, data, start, start + length)
     if number >= 0:
         return number
     slots[place] = _entry(mixed, count)
@@ -105,11 +104,6 @@ class Interner:
 
     def __getitem__(self, number: int) -> str:
         return bytes(self.data[self.ptr[number] : self.ptr[number + 1]]).decode()
-
-    def since(self, number: int) -> list[str]:
-        """The texts from this number on."""
-        data, bounds = self.data[: self.ptr[self.count]].tobytes(), self.ptr[number : self.count + 1].tolist()
-        return [data[start:end].decode() for start, end in pairwise(bounds)]
 
     def index(self) -> StringIndex:
         """The finished index: the same texts in the same order give the same bytes."""

@@ -38,13 +38,14 @@ def tokenise(text: str) -> list[str]:
 
 
 @cache
-def _dictionary() -> dict[str, str]:
+def dictionary() -> dict[str, str]:
+    """Every word that the lemmatiser lists, in small letters, and its lemma."""
     from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
-    listed = DefaultDictionaryFactory().get_dictionary("en")
-    lemmas = {word.lower(): root.lower() for word, root in listed.items()}
+    listed = list(DefaultDictionaryFactory().get_dictionary("en").items())
+    lemmas = {word.lower(): root.lower() for word, root in listed}
     # where a word is listed in capitals too ("AI", "ai"), the small letters count
-    lemmas.update((word, root.lower()) for word, root in listed.items() if word == word.lower())
+    lemmas.update((word, root.lower()) for word, root in listed if word == word.lower())
     return lemmas
 
 
@@ -54,24 +55,7 @@ def lemma(word: str) -> str:
     >>> lemma("desks"), lemma("children"), lemma("quokkas")
     ('desk', 'child', 'quokkas')
     """
-    return _dictionary().get(word, word)
-
-
-@cache
-def _inflections() -> dict[str, list[str]]:
-    words: dict[str, list[str]] = {}
-    for word, root in _dictionary().items():
-        words.setdefault(root, []).append(word)
-    return words
-
-
-def inflected(root: str) -> list[str]:
-    """The words of the dictionary that have this lemma.
-
-    >>> sorted(inflected("desk"))
-    ['desk', 'desked', 'desking', 'desks']
-    """
-    return _inflections().get(root, [])
+    return dictionary().get(word, word)
 
 
 def may_begin_or_end(word: str) -> bool:

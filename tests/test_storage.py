@@ -190,6 +190,17 @@ def test_an_array_written_in_parts_is_their_concatenation(
     np.testing.assert_array_equal(found, expected)
 
 
+def test_rows_are_written_as_a_matrix(tmp_path: Path) -> None:
+    writer = ArrayWriter(tmp_path / "matrix.npy", np.float16, width=3)
+    for rows in (4, 0, 2_000):
+        writer.append(np.full((rows, 3), rows))
+    writer.close()
+    found = load_array(tmp_path / "matrix.npy")
+    assert (found.shape, found.dtype) == ((2_004, 3), np.float16)
+    assert (found[:4] == 4).all()
+    assert (found[4:] == 2_000).all()
+
+
 def test_an_array_whose_writing_was_cut_short_reads_as_empty(tmp_path: Path) -> None:
     writer = ArrayWriter(tmp_path / "array.npy", np.int64)
     writer.append(np.arange(10_000))

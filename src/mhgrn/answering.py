@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from mhgrn.data.prepared import ground, statement_builder
 from mhgrn.data.questions import Question
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.explain.paths import Path, attended_entity, decode_walk, to_path
+from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.text.grounding import Grounder
 from mhgrn.training.run import Run
 
@@ -57,31 +58,35 @@ class QuestionAnswerer:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._grounder = Grounder(run.graph)
-        self._extract = Extractor(run.graph, Limits(run.about["data"].get("max_nodes"), run.about["data"].get("max_degree")))
+        self._knowledge = self._knowledge_of(run.graph)
         self._statement = run.about["data"].get("statement", "auto")
 
-    def ask(self, question: str, choices: Sequence[str]) -> Answer:
-        """Answer one multiple-choice question."""
-        return self.answer(Question.asked(question, list(choices)))
+    def ask(self, question: str, choices: Sequence[str], facts: Sequence[tuple[str, str, str]] = ()) -> Answer:
+        """Answer one multiple-choice question.
 
-    def answer(self, question: Question) -> Answer:
+        ``facts`` are taken as known for this answer, beside those of the graph, which stays as it is:
+        ``facts=[("quokka", "IsA", "marsupial")]``.
+        """
+        return self.answer(Question.asked(question, list(choices)), facts)
+
+    def answer(self, question: Question, facts: Sequence[tuple[str, str, str]] = ()) -> Answer:
         run = self.run
+        graph, grounder, extract = self._knowledge if not facts else self._knowledge_of(run.graph.with_facts(facts))
         statement = statement_builder(self._statement, [question])
         names = _distinct(question)
-        subgraphs = [self._extract(m) for m in ground(question, self._grounder, statement)]
-        batch = GraphBatch.collate(subgraphs, len(run.graph.schema))
+        subgraphs = [extract(m) for m in ground(question, grounder, statement)]
+        batch = GraphBatch.collate(subgraphs, len(graph.schema))
         with torch.inference_mode():
             s = run.encoder.sentences([question.stem] * len(question.choices), question.choices)
             uses_graph = run.config.graph_encoder != "none"
-            features = run.features.rows(batch.concepts) if uses_graph else s.new_zeros(0)
+            features = run.features.rows(batch.concepts, graph) if uses_graph else s.new_zeros(0)
             score, encoding = run.model(s, features, batch)
         best = int(score.argmax())
         paths = []
         entity = attended_entity(encoding, batch, best, first_head=run.config.preset == "as_published")
         if entity is not None and encoding.traces:
-            paths.append(to_path(decode_walk(batch, encoding.traces, entity), batch, run.graph))
-        concepts = self._found(names, subgraphs)
+            paths.append(to_path(decode_walk(batch, encoding.traces, entity), batch, graph))
+        concepts = _found(graph, names, subgraphs)
         return Answer(
             question=question.stem,
             choice=names[best],
@@ -91,12 +96,25 @@ class QuestionAnswerer:
             notes=_notes(concepts, paths, uses_graph),
         )
 
-    def _found(self, choices: Sequence[str], subgraphs: Sequence[Subgraph]) -> Concepts:
-        def names(subgraph: Subgraph, kind: int) -> list[str]:
-            return [self.run.graph.name(int(c)) for c in np.asarray(subgraph.concepts)[subgraph.types == kind]]
+    def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
+        about = self.run.about["data"]
+        return _Knowledge(graph, Grounder(graph), Extractor(graph, Limits(about.get("max_nodes"), about.get("max_degree"))))
 
-        asked = sorted({name for subgraph in subgraphs for name in names(subgraph, QUESTION)})
-        return {"question": asked, "choices": {c: names(g, ANSWER) for c, g in zip(choices, subgraphs, strict=True)}}
+
+class _Knowledge(NamedTuple):
+    """A graph and what finds and cuts out a question's part of it."""
+
+    graph: KnowledgeGraph
+    grounder: Grounder
+    extract: Extractor
+
+
+def _found(graph: KnowledgeGraph, choices: Sequence[str], subgraphs: Sequence[Subgraph]) -> Concepts:
+    def names(subgraph: Subgraph, kind: int) -> list[str]:
+        return [graph.name(int(c)) for c in np.asarray(subgraph.concepts)[subgraph.types == kind]]
+
+    asked = sorted({name for subgraph in subgraphs for name in names(subgraph, QUESTION)})
+    return {"question": asked, "choices": {c: names(g, ANSWER) for c, g in zip(choices, subgraphs, strict=True)}}
 
 
 def _distinct(question: Question) -> list[str]:

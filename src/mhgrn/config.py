@@ -76,7 +76,7 @@ class Config(_Section):
         "statement",
         description="what steers attention in the graph: s, as in the paper, or the stem's part of it (text.encoding=separate)",
     )
-    features: str = Field("names", description="node features: names, random, or a .npy file")
+    features: str = Field("names", description="node features: names, random, a .npy file, or a folder of `mhgrn features build`")
     score: Literal["linear", "mlp"] = "linear"
     score_hidden: int = Field(200, ge=1)
     score_dropout: float = Field(0.2, ge=0, lt=1)

@@ -225,19 +225,21 @@ def load_array(path: Path) -> NDArray[Any]:
 
 
 class ArrayWriter:
-    """Append to a one-dimensional ``.npy`` file whose length is not known beforehand."""
+    """Append to a ``.npy`` file whose length is not known beforehand; of rows, if they have a ``width``."""
 
-    def __init__(self, path: Path, dtype: DTypeLike) -> None:
+    def __init__(self, path: Path, dtype: DTypeLike, width: int | None = None) -> None:
         self.path = path
         self.dtype = np.dtype(dtype)
         self.length = 0
+        self._row = () if width is None else (width,)
         self._file = path.open("wb+")
         self._write_header()
 
     def _write_header(self) -> None:
         # numpy pads the header so that the length can grow in place
         self._file.seek(0)
-        np.lib.format.write_array_header_1_0(self._file, {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)})
+        shape = (self.length, *self._row)
+        np.lib.format.write_array_header_1_0(self._file, {"descr": self.dtype.str, "fortran_order": False, "shape": shape})
 
     def append(self, values: NDArray[Any]) -> None:
         with _writing(self.path):
@@ -251,8 +253,8 @@ class ArrayWriter:
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write a one-dimensional array; unlike numpy's own way, an error of writing says what and why."""
-    writer = ArrayWriter(path, array.dtype)
+    """Write an array of one dimension or two; unlike numpy's own way, an error of writing says what and why."""
+    writer = ArrayWriter(path, array.dtype, array.shape[1] if array.ndim > 1 else None)
     try:
         writer.append(array)
     finally:

@@ -1,5 +1,6 @@
 """Node features: the right row for the right concept, whatever was asked before."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import torch
 from mhgrn.config import TextConfig
 from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
-from mhgrn.features import FileFeatures, NameFeatures, RandomFeatures, open_features
+from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, RandomFeatures, open_features
+from mhgrn.features.encoded import Work, from_names, from_triples
+from mhgrn.features.folder import Request
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.storage import load_tensors
 
@@ -47,7 +50,7 @@ def test_a_files_rows_are_given_in_any_order(graph: KnowledgeGraph, table: Path)
 
 
 def test_a_file_must_be_a_matrix_of_floats(graph: KnowledgeGraph, table: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nowhere\.npy does not exist; features are `names`, `random` or a \.npy file"):
+    with pytest.raises(UserError, match=r"nowhere\.npy is missing"):
         FileFeatures(graph, tmp_path / "nowhere.npy")
     for wrong in (np.zeros(6), np.zeros((6, 4), dtype=int), np.zeros((6, 2, 2)), np.float32(3)):
         np.save(table, wrong)
@@ -111,6 +114,107 @@ def test_a_setting_names_its_source(graph: KnowledgeGraph, table: Path, encoder:
     ):
         features = open_features(source, graph, encoder)
         assert (type(features), features.dim) == (kind, dim)
+    with pytest.raises(UserError, match=r"nams does not exist; features are `names`, `random`, a \.npy file, or a folder made by"):
+        open_features("nams", graph, encoder)
+    assert graph.folder is not None
+    with pytest.raises(UserError, match=r"graph is not a features folder: it holds no features\.json"):
+        open_features(str(graph.folder), graph, encoder)
+
+
+@pytest.fixture
+def built(graph: KnowledgeGraph, tmp_path: Path) -> Path:
+    """Vectors of four concepts, the others without."""
+    request = Request(graph, np.arange(len(graph)), {"from": "vectors"})
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    return request.write(tmp_path / "built", np.array([0, 2, 3, 5]), [rows[:3], rows[3:]], 3).folder
+
+
+def test_a_built_folders_rows_are_given_in_any_order(graph: KnowledgeGraph, built: Path, encoder: TextEncoder) -> None:
+    features = open_features(str(built), graph, encoder)
+    assert isinstance(features, BuiltFeatures)
+    assert (features.dim, features.relations) == (3, None)
+    for asked, rows in (([5, 0, 5], [3, 0, 3]), ([3], [2]), ([2, 3], [1, 2])):
+        assert features.rows(torch.tensor(asked)).tolist() == [[3.0 * r, 3.0 * r + 1, 3.0 * r + 2] for r in rows]
+
+
+def test_who_has_no_vector_gets_its_words_mean_or_the_mean_and_is_counted(
+    graph: KnowledgeGraph, built: Path, encoder: TextEncoder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features = BuiltFeatures(graph, built, encoder)
+    animal = features.rows(torch.tensor([1]))[0]
+    assert animal.tolist() == [4.5, 5.5, 6.5]  # none of its words is known
+    assert capsys.readouterr().err == ""
+    features.require(np.array([0, 1, 4, 4, 2]))
+    assert "no vector for 2 of 4 concepts; the means of their words' vectors stand in" in capsys.readouterr().err
+    features.require(np.array([0, 2, 3]))
+    assert capsys.readouterr().err == ""
+
+
+def test_vectors_of_another_graph_or_damaged_are_refused(graph: KnowledgeGraph, built: Path, encoder: TextEncoder) -> None:
+    other = KnowledgeGraph.from_facts([("sun", "RelatedTo", "moon")])
+    with pytest.raises(UserError, match=r"built holds the features of another graph than GRAPH.*mhgrn features build GRAPH"):
+        BuiltFeatures(other, built, encoder)
+    np.save(built / "vectors.npy", np.zeros((3, 3), dtype=np.float16))
+    with pytest.raises(UserError, match=r"vectors\.npy has shape \(3, 3\), not \(4, 3\); build the features again"):
+        BuiltFeatures(graph, built, encoder)
+    (built / "vectors.npy").unlink()
+    with pytest.raises(UserError, match=r"vectors\.npy is missing"):
+        BuiltFeatures(graph, built, encoder)
+    (built / "features.json").write_text('{"format": 1}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"features\.json is damaged \(no key\)"):
+        BuiltFeatures(graph, built, encoder)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e6])
+def test_a_vector_that_is_no_vector_is_not_written(graph: KnowledgeGraph, tmp_path: Path, wrong: float) -> None:
+    request = Request(graph, np.arange(3), {"from": "vectors"})
+    rows = np.zeros((3, 2), dtype=np.float32)
+    rows[1, 0] = wrong
+    with pytest.raises(UserError, match="the vector of 'animal' is not finite, or too large"):
+        request.write(tmp_path / "made", np.arange(3), [rows], 2)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("make", [from_triples, from_names])
+def test_a_missing_concepts_vector_is_the_encoders_of_its_name(
+    make: Callable[..., Work], graph: KnowledgeGraph, encoder: TextEncoder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = make(graph, encoder)
+    some = work.request.write(graph.folder / "some", np.array([0, 3]), [np.zeros((2, encoder.width))], encoder.width)
+    features = BuiltFeatures(graph, some.folder, encoder)
+    features.require(np.arange(6))
+    assert "no vector for 4 of 6 concepts; their names' vectors stand in" in capsys.readouterr().err
+    with torch.inference_mode():
+        inputs = encoder.tokenizer("furniture store", return_tensors="pt")
+        of_tokens = encoder.model(**inputs).last_hidden_state[0, 1:-1].mean(0)
+        expected = encoder.embed(["furniture store"])[0] if make is from_names else of_tokens
+    torch.testing.assert_close(features.rows(torch.tensor([2]))[0], expected, atol=1e-4, rtol=1e-4)
+    other = TextEncoder(TextConfig())  # type: ignore[call-arg]
+    with torch.no_grad():
+        next(other.model.parameters()).add_(1)
+    assert BuiltFeatures(graph, some.folder, other).rows(torch.tensor([2]))[0].tolist() == [0.0] * encoder.width
+
+
+def test_a_concept_past_the_stored_ones_goes_by_its_name_at_that_time(
+    graph: KnowledgeGraph, table: Path, built: Path, encoder: TextEncoder
+) -> None:
+    first, then = (
+        graph.with_facts([(a, graph.schema.relations[0].name, b)]) for a, b in (("desk_dog", "zebra"), ("zebra", "desk_dog"))
+    )
+    rows = np.load(table).astype(np.float32)
+    for source, desk_dog, nothing_known in (
+        (str(table), (rows[3] + rows[5]) / 2, rows.mean(0)),
+        (str(built), [7.5, 8.5, 9.5], [4.5, 5.5, 6.5]),
+        ("names", encoder.embed_all(["desk dog"], "")[0], encoder.embed_all(["zebra"], "")[0]),
+    ):
+        features = open_features(source, graph, encoder)
+        alone = features.rows(torch.tensor([3]))
+        asked = torch.tensor([7, 3, 6])
+        zebra, desk, both = features.rows(asked, first)
+        expected = torch.tensor(np.array([nothing_known, desk_dog], dtype=np.float32))
+        torch.testing.assert_close(torch.stack([zebra, both]), expected, atol=2e-3, rtol=2e-3)
+        assert torch.equal(desk, alone[0])
+        torch.testing.assert_close(features.rows(asked, then), torch.stack([both, desk, zebra]), atol=1e-5, rtol=1e-5)
 
 
 def test_kept_vectors_equal_fresh_ones_and_are_not_computed_again(

@@ -23,9 +23,13 @@ def test_concepts_are_found_by_their_patterns_and_by_no_others(found: set[str]) 
     assert len(graph._arrays["pattern_concept"]) == sum(map(len, by_pattern.values()))
 
 
-def test_a_graph_knows_every_word_with_the_lemma_of_one_of_its_words() -> None:
-    graph = KnowledgeGraph.from_facts([("desks", "AtLocation", "x-ray_café"), ("zorblings", "IsA", "a_name_of_six_long_children")])
-    roots = {lemma(word) for name in graph.names for word in tokenise(name) if name.count("_") < 4}
+def test_a_graph_knows_its_words_and_all_that_have_their_lemmas() -> None:
+    graph = KnowledgeGraph.from_facts([("desks", "AtLocation", "x-ray_café"), ("zorblings", "IsA", "colours_of_ants")])
+    words = {word for name in graph.names for word in tokenise(name)}
+    roots = set(map(lemma, words))
     for word, root in dictionary().items():
-        assert graph.lemma(word) == (root if root in roots else word)
+        assert graph.lemma(word) == (root if root in roots or word in roots else word)
+        assert graph.knows_word(word) == (root in roots or word in roots)
+    assert all(map(graph.knows_word, words | roots))
     assert graph.lemma("zorblings") == "zorblings"
+    assert not graph.knows_word("zorbling")

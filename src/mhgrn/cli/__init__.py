@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import data, fetch, kg, qa
+from mhgrn.cli import data, features, fetch, kg, qa
 from mhgrn.errors import UserError
 
 INTERRUPTED = 130
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.add_typer(kg.app, name="kg")
 app.command("fetch")(fetch.fetch)
 app.add_typer(data.app, name="data")
+app.add_typer(features.app, name="features")
 qa.add_to(app)
 
 

@@ -83,23 +83,17 @@ def report(
         Path | None, typer.Option("--output", "-o", help="Folder for report.json and paths.png.", show_default=False)
     ] = None,
     hops: Annotated[int, typer.Option(min=1, max=16, help="Count paths of up to so many hops.")] = 5,
-    questions: Annotated[
-        Path | None,
-        typer.Option(help="What was prepared: counts how many question_concept of these files were found.", show_default=False),
-    ] = None,
     kg: Kg = None,
     as_json: AsJson = False,
 ) -> None:
     """Concepts found, sizes of subgraphs, and the number of paths in them by nodes and by hops."""
     from mhgrn.data.prepared import PreparedData
-    from mhgrn.data.report import check_output, read_question_concepts
+    from mhgrn.data.report import check_output
     from mhgrn.data.report import report as make_report
 
     if output is not None:
         check_output(output)
-    data = PreparedData.load(prepared)
-    concepts = read_question_concepts(questions) if questions else None
-    made = make_report(data, hops, data.load_graph(kg) if questions else None, concepts)
+    made = make_report(PreparedData.load(prepared), hops, kg)
     if output is not None:
         made.save(output)
     print(json.dumps(made.to_dict(), ensure_ascii=False) if as_json else made)

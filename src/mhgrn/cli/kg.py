@@ -39,6 +39,10 @@ def build(
         bool, typer.Option("--keep-pruned", help="Keep the relations and concepts that the schema prunes.")
     ] = False,
     keep_self_loops: Annotated[bool, typer.Option("--keep-self-loops", help="Keep facts that join a concept with itself.")] = False,
+    concepts: Annotated[
+        Path | None,
+        typer.Option(help="A file of concepts, one a line, to number first, with facts or without.", show_default=False),
+    ] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Keep the weights of facts (of a repeated one, the first).")] = False,
     min_weight: Annotated[float | None, typer.Option(help="Leave out facts of a smaller weight.", show_default=False)] = None,
     max_bad: Annotated[float, typer.Option(min=0, max=1, help="Share of malformed rows past which nothing is built.")] = 0.01,
@@ -62,7 +66,7 @@ def build(
         min_weight=min_weight,
         max_bad=max_bad,
     )
-    graph, report = build_graph(triples, schema, options)
+    graph, report = build_graph(triples, schema, options, concepts)
     graph.save(output)
     for row in report.bad_rows:
         say(f"left out: {row}")
@@ -103,6 +107,21 @@ def show(
         print(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
     if len(facts) > limit:
         print(f"… and {len(facts) - limit:,} more (--limit)")
+
+
+@app.command()
+def export(graph: Graph, output: Output) -> None:
+    """Write a graph as text: facts.tsv, concepts.txt and schema.yaml, from which `kg build` makes the same graph again."""
+    from mhgrn.kg import KnowledgeGraph
+
+    loaded = KnowledgeGraph.load(graph)
+    loaded.export(output)
+    options = loaded.about["source"].get("options", {})
+    flags = {"--weights": loaded.weight is not None, "--keep-pruned": not options.get("prune", True)}
+    flags["--keep-self-loops"] = options.get("self_loops", False)
+    again = f"mhgrn kg build {output}/facts.tsv --schema {output}/schema.yaml --concepts {output}/concepts.txt"
+    print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
+    print(f"to build it again: {again} {' '.join(flag for flag, used in flags.items() if used)}".rstrip())
 
 
 @app.command("shuffle-relations")

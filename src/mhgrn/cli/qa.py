@@ -14,7 +14,7 @@ Kg = Annotated[
 ]
 Features = Annotated[
     str | None,
-    typer.Option(help="Node features: names, random, or a .npy file. Unset: as trained.", show_default=False),
+    typer.Option(help="Node features: names, random, a .npy file, or a built folder. Unset: as trained.", show_default=False),
 ]
 Declared = Annotated[
     str | None,
@@ -40,16 +40,37 @@ def prepare(
         int | None,
         typer.Option(min=1, help="Cap on a subgraph's nodes (published: 200). Unset: no cap.", show_default=False),
     ] = None,
+    max_degree: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="For graphs with hubs: mentioned concepts with more neighbours are not followed to other nodes. Unset: all are.",
+            show_default=False,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a report with path counts, as `mhgrn data report` writes it.", show_default=False),
+    ] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Take nothing over from an earlier preparation in the folder.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Unset: as many as cores.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ground questions in a graph and extract their subgraphs."""
     from mhgrn.data.prepared import PrepareOptions
     from mhgrn.data.prepared import prepare as prepare_data
+    from mhgrn.data.report import check_output
+    from mhgrn.data.report import report as make_report
     from mhgrn.kg import KnowledgeGraph
 
-    options = PrepareOptions(statement=statement, max_nodes=max_nodes, dataset=dataset, **({"workers": workers} if workers else {}))
-    about = prepare_data(questions, KnowledgeGraph.load(kg), output, options).about
+    threads = {"workers": workers} if workers else {}
+    options = PrepareOptions(statement, max_nodes, max_degree, anew=anew, dataset=dataset, **threads)
+    if report is not None:
+        check_output(report)
+    data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)
+    if report is not None:
+        make_report(data, kg=kg).save(report)
+    about = data.about
     if as_json:
         print(json.dumps({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
         return
@@ -174,6 +195,15 @@ def ask(
     choice: Annotated[
         list[str] | None, typer.Option("--choice", "-c", help="A choice; give two or more.", show_default=False)
     ] = None,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fact",
+            metavar="HEAD,RELATION,TAIL",
+            help="A fact to take as known beside the graph's, e.g. quokka,IsA,marsupial; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     kg: Kg = None,
     features: Features = None,
     as_json: AsJson = False,
@@ -182,10 +212,20 @@ def ask(
     from mhgrn.data.questions import Question
 
     asked = Question.asked(question, choice or [])
+    facts = [_fact(text) for text in fact or []]
     from mhgrn.answering import load
 
-    answer = load(None if str(run) == "starter" else run, kg, features).answer(asked)
+    answer = load(None if str(run) == "starter" else run, kg, features).answer(asked, facts)
     print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
+
+
+def _fact(text: str) -> tuple[str, str, str]:
+    from mhgrn.errors import UserError
+
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(parts):
+        raise UserError(f"the fact {text!r} is not of the form HEAD,RELATION,TAIL, e.g. quokka,IsA,marsupial.")
+    return parts[0], parts[1], parts[2]
 
 
 def demo(

@@ -2,19 +2,21 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mhgrn.data.datasets import Dataset
 from mhgrn.data.questions import Question, find_splits
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, extract_all
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.progress import bar, track
+from mhgrn.kg.strings import StringIndex
+from mhgrn.progress import bar, say
 from mhgrn.storage import (
     ArrayWriter,
     check_replaceable,
@@ -29,15 +31,19 @@ from mhgrn.storage import (
 from mhgrn.text.grounding import Grounder, Mentions
 from mhgrn.text.statements import BUILDERS
 
+if TYPE_CHECKING:
+    from mhgrn.data.reuse import Earlier
+
 MARKER = "prepared.json"
-FORMAT = 1
+FORMAT = 2
 COLUMNS: dict[str, type[np.integer[Any]]] = {
-    "concepts": np.int64,
+    "concepts": np.int32,
     "types": np.uint8,
     "head": np.uint16,
     "relation": np.uint16,
     "tail": np.uint16,
 }
+CHUNK = 64  # statements extracted or copied at a time
 
 
 @dataclass(frozen=True)
@@ -51,12 +57,16 @@ class PreparedData:
     statement_ptr: Ints
     node_ptr: Ints
     edge_ptr: Ints
+    cut: Ints  # nodes left out of each subgraph by a cap
     columns: dict[str, Ints]
+    used: Ints  # every concept that occurs, ascending
+    used_names: StringIndex
+    used_hash: Ints  # of the facts they had
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        keys = ("splits", "statements", "graph", "graph_fingerprint", "settings", "fingerprint")
+        keys = ("splits", "statements", "graph", "graph_fingerprint", "names", "relations", "settings", "fingerprint", "report")
         about = read_marker(folder, MARKER, "prepared data set", FORMAT, keys)
         questions = []
         try:
@@ -71,13 +81,17 @@ class PreparedData:
         for split, count in about["splits"].items():
             splits[split] = range(start, start + count)
             start += count
-        arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", *COLUMNS)}
+        used = ("used", "used_hash", "used_ptr", "used_bytes", "used_slots")
+        arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", "cut", *COLUMNS, *used)}
         statement_ptr = np.cumsum([0, *(len(q.choices) for q in questions)])
         expected = {
             "questions.jsonl": (start, len(questions)),
             "questions.jsonl's choices": (about["statements"], int(statement_ptr[-1])),
             "node_ptr.npy": (about["statements"] + 1, len(arrays["node_ptr"])),
             "edge_ptr.npy": (about["statements"] + 1, len(arrays["edge_ptr"])),
+            "cut.npy": (about["statements"], len(arrays["cut"])),
+            "used_hash.npy": (len(arrays["used"]), len(arrays["used_hash"])),
+            "used_ptr.npy": (len(arrays["used"]) + 1, len(arrays["used_ptr"])),
         }
         for name, (wanted, found) in expected.items():
             if found != wanted:
@@ -88,7 +102,10 @@ class PreparedData:
                 raise UserError(
                     f"{folder / name}.npy: {len(arrays[name])} entries, not {pointer[-1]}; prepare the questions again."
                 )
-        return cls(folder, about, questions, splits, statement_ptr, arrays.pop("node_ptr"), arrays.pop("edge_ptr"), arrays)
+        columns = {name: arrays[name] for name in COLUMNS}
+        pointers = statement_ptr, arrays["node_ptr"], arrays["edge_ptr"], arrays["cut"]
+        names = StringIndex.from_arrays("used", arrays)
+        return cls(folder, about, questions, splits, *pointers, columns, arrays["used"], names, arrays["used_hash"])
 
     @property
     def fingerprint(self) -> str:
@@ -122,10 +139,6 @@ class PreparedData:
         """The subgraphs of a question's choices."""
         return [self.subgraph(s) for s in range(int(self.statement_ptr[question]), int(self.statement_ptr[question + 1]))]
 
-    def used_concepts(self) -> Ints:
-        """Every concept that occurs, sorted."""
-        return np.unique(np.asarray(self.columns["concepts"]))
-
     def load_graph(self, folder: str | Path | None = None) -> KnowledgeGraph:
         """The graph it was prepared from: where it was then, or in ``folder``. Another graph is refused."""
         place = Path(folder) if folder is not None else Path(self.about["graph"])
@@ -145,6 +158,7 @@ class PrepareOptions:
     max_nodes: int | None = None  # cap on the nodes of a subgraph; the published setting is 200, cut by concept number
     max_degree: int | None = None  # mentioned concepts with more neighbours are not followed to middles; see Limits
     workers: int = os.cpu_count() or 1
+    anew: bool = False  # take nothing over from what an earlier preparation left in the folder
     dataset: str | Path | None = None  # a shipped declaration's name or a YAML file, to read the questions by
 
 
@@ -167,7 +181,13 @@ def statement_builder(name: str, questions: Sequence[Question]) -> str:
 def prepare(
     source: str | Path, graph: KnowledgeGraph, folder: str | Path, options: PrepareOptions = PrepareOptions()
 ) -> PreparedData:
-    """Ground the questions of ``source`` (a declaration, a folder with its splits, or a file) in ``graph`` and write ``folder``."""
+    """Ground the questions of ``source`` (a declaration, a folder with its splits, or a file) in ``graph`` and write ``folder``.
+
+    What an earlier preparation in ``folder`` holds of the same questions is taken over where their part of the graph has not
+    changed; the result is the same as without it.
+    """
+    from mhgrn.data.reuse import Earlier
+
     folder = Path(folder)
     check_replaceable(folder, MARKER)
     if graph.folder is None:
@@ -178,34 +198,74 @@ def prepare(
     if not questions:
         raise UserError(f"{source} holds no question.")
     statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
-    grounder = Grounder(graph)
-    mentions = [m for q in track(questions, "grounding questions") for m in ground(q, grounder, statement)]
     limits = Limits(options.max_nodes, options.max_degree)
     settings = {"statement": statement, **limits._asdict()}
+    work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
     rows = [{k: v for k, v in asdict(q).items() if k != "concept" or v is not None} for q in questions]
     with new_folder(folder, MARKER) as partial:
         write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        sizes = _write_subgraphs(partial, extract_all(graph, mentions, limits, options.workers), len(mentions))
+        total = sum(len(q.choices) for q in questions)
+        report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total)
+        _write_used(partial, graph)
         about = {
             "format": FORMAT,
             "dataset": declared.name,
             "splits": {split: len(found) for split, found in splits.items()},
-            "statements": len(mentions),
+            "statements": total,
             "graph": str(graph.folder.absolute()),
             "graph_fingerprint": graph.fingerprint,
+            "names": graph.about["names"],
+            "relations": len(graph.schema),
             "settings": settings,
             "fingerprint": fingerprint(rows, list(splits), settings, graph.fingerprint),
-            "report": _report(mentions, sizes),
+            "report": report,
         }
         write_json(partial / MARKER, about)
+    if work.earlier is not None:
+        say(f"{work.taken_over:,} of {len(questions):,} questions were taken over from the earlier preparation in {folder}.")
     return PreparedData.load(folder)
 
 
-def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Ints]:
+class _Work:
+    """Questions → chunks of statements, to be extracted or taken over from an earlier preparation."""
+
+    def __init__(self, graph: KnowledgeGraph, statement: str, earlier: "Earlier | None") -> None:
+        self.grounder = Grounder(graph)
+        self.statement = statement
+        self.earlier = earlier
+        self.taken_over = 0
+
+    def chunks(self, questions: Iterable[Question]) -> Iterator[list[Mentions] | Subgraphs]:
+        gathered: list[Mentions] = []
+        for question in questions:
+            mentions, old = self._mentions_or_number(question)
+            gathered += mentions
+            if len(gathered) >= CHUNK or (gathered and old is not None):
+                yield gathered
+                gathered = []
+            if old is not None:
+                assert self.earlier is not None
+                self.taken_over += 1
+                yield self.earlier.subgraphs(old)
+        if gathered:
+            yield gathered
+
+    def _mentions_or_number(self, question: Question) -> tuple[list[Mentions], int | None]:
+        number = None if self.earlier is None else self.earlier.number(question)
+        if number is not None and self.earlier is not None and self.earlier.same_names:
+            return [], number
+        mentions = ground(question, self.grounder, self.statement)
+        if number is not None and self.earlier is not None and self.earlier.mentions_are(number, mentions):
+            return [], number
+        return mentions, None
+
+
+def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Any]:
+    """Write the columns of all subgraphs, and say how large they are."""
     sizes: dict[str, list[Ints]] = {"nodes": [], "facts": [], "cut": []}
     writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in COLUMNS.items()}
     try:
-        with bar("extracting subgraphs", total) as advance:
+        with bar("grounding and extracting", total) as advance:
             done = 0
             for chunk in subgraphs:
                 if (most := int(chunk.nodes.max(initial=0))) > np.iinfo(COLUMNS["head"]).max:
@@ -219,30 +279,62 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
     finally:
         for writer in writers.values():
             writer.close()
-    found = {name: np.concatenate(parts) for name, parts in sizes.items()}
-    save_array(folder / "node_ptr.npy", np.cumsum([0, *found["nodes"]]))
-    save_array(folder / "edge_ptr.npy", np.cumsum([0, *found["facts"]]))
-    return {"nodes": found["nodes"], "facts": found["facts"], "nodes cut": found["cut"]}
-
-
-def _report(mentions: list[Mentions], sizes: dict[str, Ints]) -> dict[str, Any]:
-    columns = {
-        "question concepts": np.array([len(m.question) for m in mentions]),
-        "answer concepts": np.array([len(m.answer) for m in mentions]),
-        **sizes,
-    }
+    nodes, facts, cut = (np.concatenate(parts) for parts in sizes.values())
+    node_ptr = np.concatenate([[0], np.cumsum(nodes)])
+    save_array(folder / "node_ptr.npy", node_ptr)
+    save_array(folder / "edge_ptr.npy", np.concatenate([[0], np.cumsum(facts)]))
+    save_array(folder / "cut.npy", cut)
+    types = load_array(folder / "types.npy")
+    question, answer = (_in_each(types == kind, node_ptr) for kind in (QUESTION, ANSWER))
     return {
-        "without question concepts": int((columns["question concepts"] == 0).sum()),
-        "without answer concepts": int((columns["answer concepts"] == 0).sum()),
-        **{
-            f"{name} a statement": {
-                "mean": round(float(values.mean()), 2),
-                "median": float(np.median(values)),
-                "max": int(values.max()),
-            }
-            for name, values in columns.items()
-        },
+        "without question concepts": int((question == 0).sum()),
+        "without answer concepts": int((answer == 0).sum()),
+        "without facts": int((facts == 0).sum()),
+        "question concepts a statement": spread(question),
+        "answer concepts a statement": spread(answer),
+        "nodes a statement": spread(nodes),
+        "facts a statement": spread(facts),
+        **({"nodes cut a statement": spread(cut)} if cut.any() else {}),
     }
+
+
+def _write_used(folder: Path, graph: KnowledgeGraph) -> None:
+    """Which concepts occur, by name, and what facts they have: by this a later preparation knows what has changed."""
+    occurs = np.zeros(len(graph), dtype=bool)
+    occurs[load_array(folder / "concepts.npy")] = True
+    used = np.flatnonzero(occurs)
+    save_array(folder / "used.npy", used)
+    save_array(folder / "used_hash.npy", graph.facts_hash[used])
+    for name, array in StringIndex.of(graph.name(c) for c in used.tolist()).to_arrays("used").items():
+        save_array(folder / f"{name}.npy", array)
+
+
+def _in_each(which: NDArray[np.bool_], pointer: Ints) -> Ints:
+    """How many of each stretch are true."""
+    before = np.concatenate([[0], np.cumsum(which, dtype=np.int64)])
+    found: Ints = before[pointer[1:]] - before[pointer[:-1]]
+    return found
+
+
+def spread(values: NDArray[Any]) -> dict[str, int | float]:
+    """Mean, median, the value that nine tenths do not exceed, and the largest.
+
+    >>> spread(np.array([1, 2, 3, 10]))
+    {'mean': 4.0, 'median': 2.5, '90 %': 10, 'max': 10}
+    """
+    if not len(values):
+        return {"mean": 0, "median": 0, "90 %": 0, "max": 0}
+    ninety = np.quantile(values, 0.9, method="inverted_cdf")
+    return {
+        "mean": round(float(values.mean()), 2),
+        "median": _number(float(np.median(values))),
+        "90 %": _number(float(ninety)),
+        "max": _number(float(values.max())),
+    }
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value.is_integer() and value < 2**53 else value
 
 
 def edges_between(subgraph: Subgraph) -> int:

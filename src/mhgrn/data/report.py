@@ -1,19 +1,16 @@
 """What preparation made of a data set: concepts found, sizes of subgraphs, and how many relational paths they hold."""
 
-import json
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
-from mhgrn.errors import UserError
+from mhgrn.compiled import kernel
+from mhgrn.data.prepared import PreparedData, spread
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import track
 from mhgrn.storage import check_replaceable, new_folder, write_json
@@ -40,49 +37,8 @@ Floats = NDArray[np.float64]
 
 
 def summary(data: PreparedData) -> dict[str, Any]:
-    """Concepts found on each side, statements without any, and sizes of subgraphs; quick."""
-    types = np.asarray(data.columns["types"])
-    question, answer = (_in_each(types == kind, data.node_ptr) for kind in (QUESTION, ANSWER))
-    nodes, facts = np.diff(data.node_ptr), np.diff(data.edge_ptr)
-    return {
-        "questions": len(data.questions),
-        "statements": len(nodes),
-        "without question concepts": int((question == 0).sum()),
-        "without answer concepts": int((answer == 0).sum()),
-        "without facts": int((facts == 0).sum()),
-        "question concepts a statement": spread(question),
-        "answer concepts a statement": spread(answer),
-        "nodes a statement": spread(nodes),
-        "facts a statement": spread(facts),
-    }
-
-
-def _in_each(which: NDArray[np.bool_], pointer: Ints) -> Ints:
-    """How many of each stretch are true."""
-    before = np.concatenate([[0], np.cumsum(which, dtype=np.int64)])
-    found: Ints = before[pointer[1:]] - before[pointer[:-1]]
-    return found
-
-
-def spread(values: NDArray[Any]) -> dict[str, int | float]:
-    """Mean, median, the value that nine tenths do not exceed, and the largest.
-
-    >>> spread(np.array([1, 2, 3, 10]))
-    {'mean': 4.0, 'median': 2.5, '90 %': 10, 'max': 10}
-    """
-    if not len(values):
-        return {"mean": 0, "median": 0, "90 %": 0, "max": 0}
-    ninety = np.quantile(values, 0.9, method="inverted_cdf")
-    return {
-        "mean": round(float(values.mean()), 2),
-        "median": _number(float(np.median(values))),
-        "90 %": _number(float(ninety)),
-        "max": _number(float(values.max())),
-    }
-
-
-def _number(value: float) -> int | float:
-    return int(value) if value.is_integer() and value < EXACT else value
+    """Concepts found on each side, statements without any, and sizes of subgraphs."""
+    return {"questions": len(data.questions), "statements": len(data.node_ptr) - 1, **data.about["report"]}
 
 
 def count_walks(subgraph: Subgraph, hops: int) -> Floats:
@@ -117,7 +73,7 @@ def count_all_walks(data: PreparedData, hops: int) -> Floats:
     return out
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _count_walks(node_ptr: Ints, edge_ptr: Ints, types: Ints, head: Ints, tail: Ints, first: int, last: int, out: Floats) -> None:
     for s in range(first, last):
         start, n = node_ptr[s], node_ptr[s + 1] - node_ptr[s]
@@ -138,52 +94,22 @@ def _count_walks(node_ptr: Ints, edge_ptr: Ints, types: Ints, head: Ints, tail: 
                 out[s, 1, k] += here[i, 1]
 
 
-def read_question_concepts(source: str | Path) -> dict[str, str]:
-    """The ``question_concept`` of each question id, from the files that questions were prepared from; empty if they name none."""
-    source = Path(source)
-    if not source.exists():
-        raise UserError(f"{source} does not exist; name the file or folder of questions that was prepared.")
-    found: dict[str, str] = {}
-    for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
-        for number, row in _rows(path):
-            body = row.get("question")
-            concept = body.get("question_concept") if isinstance(body, dict) else None
-            if isinstance(concept, str) and concept.strip():
-                found[str(row.get("id", number))] = concept
-    return found
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
-    try:
-        with path.open(encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    row = json.loads(line)
-                    if not isinstance(row, dict):
-                        raise UserError(f"{path}:{number}: not a JSON object.")
-                    yield number, row
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{number}: not JSON ({error.msg} at column {error.colno}).") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number + 1}: not UTF-8 text ({error.reason}).") from None
-
-
-def question_concepts_found(data: PreparedData, graph: KnowledgeGraph, concepts: Mapping[str, str]) -> dict[str, int]:
-    """How many questions have their ``question_concept`` among the concepts found in any of their statements.
+def question_concepts_found(data: PreparedData, graph: KnowledgeGraph) -> dict[str, int]:
+    """Of the questions that name the concept they were written around: how many have it in the graph, and how many among the
+    concepts found in any of their statements.
 
     Grounding goes by lemmas, so another form of the same words counts as found ("dogs" for "dog").
     """
     known = in_graph = found = 0
     for number, question in enumerate(data.questions):
-        if question.id not in concepts:
+        if question.concept is None:
             continue
         known += 1
-        forms = graph.with_pattern(lemmatise(concepts[question.id]))
+        forms = graph.with_pattern(lemmatise(question.concept))
         in_graph += bool(forms)
         mentioned: set[int] = set()
         for subgraph in data.subgraphs(number):
-            mentioned.update(subgraph.concepts[(subgraph.types == QUESTION) | (subgraph.types == ANSWER)].tolist())
+            mentioned.update(subgraph.concepts[subgraph.types != OTHER].tolist())
         found += not mentioned.isdisjoint(forms)
     return {"known": known, "in the graph": in_graph, "found": found}
 
@@ -345,12 +271,10 @@ def check_output(folder: Path) -> None:
         pass
 
 
-def report(
-    data: PreparedData, hops: int = 5, graph: KnowledgeGraph | None = None, question_concepts: Mapping[str, str] | None = None
-) -> Report:
-    """Look through prepared data. With ``question_concepts`` (id → concept) and the graph, also whether these were found."""
+def report(data: PreparedData, hops: int = 5, kg: str | Path | None = None) -> Report:
+    """Look through prepared data; ``kg`` is the place of its graph, if that has moved."""
     found = summary(data)
-    if question_concepts is not None:
-        found["question_concept"] = question_concepts_found(data, graph or data.load_graph(), question_concepts)
+    if any(question.concept is not None for question in data.questions):
+        found["question_concept"] = question_concepts_found(data, data.load_graph(kg))
     about = {key: data.about[key] for key in ("splits", "statements", "settings", "graph_fingerprint", "fingerprint")}
     return Report(about, found, np.diff(data.node_ptr), count_all_walks(data, hops))

@@ -1,9 +1,9 @@
 """A statement's part of the graph: its mentioned concepts, the middles of two-hop paths between them, all edges among these."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.text.grounding import Mentions
 
 QUESTION, ANSWER, OTHER = 0, 1, 2  # node types
-CHUNK = 64  # statements extracted by one call of the kernel
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,10 @@ class Extractor:
         return Subgraphs(*_extract(*rows, ptr, questions, mentioned, most_nodes, most_neighbours, *scratch))
 
 
-def extract_all(graph: KnowledgeGraph, mentions: Iterable[Mentions], limits: Limits, workers: int) -> Iterator[Subgraphs]:
-    """The subgraphs of many statements in their order, some dozens at a time, by several threads."""
+def extract_all(
+    graph: KnowledgeGraph, chunks: Iterable[list[Mentions] | Subgraphs], limits: Limits, workers: int
+) -> Iterator[Subgraphs]:
+    """The subgraphs of many statements in their order, by several threads; chunks that are subgraphs already pass through."""
     free: list[Extractor] = []
 
     def extract(chunk: Sequence[Mentions]) -> Subgraphs:
@@ -98,15 +99,18 @@ def extract_all(graph: KnowledgeGraph, mentions: Iterable[Mentions], limits: Lim
         free.append(extractor)
         return found
 
-    statements = iter(mentions)
-    pending: list[Future[Subgraphs]] = []
+    pending: deque[Future[Subgraphs] | Subgraphs] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        while chunk := list(islice(statements, CHUNK)):
-            pending.append(pool.submit(extract, chunk))
+        for chunk in chunks:
+            pending.append(chunk if isinstance(chunk, Subgraphs) else pool.submit(extract, chunk))
             if len(pending) > 4 * workers:  # so that a slow consumer does not fill the memory
-                yield pending.pop(0).result()
-        for chunk_found in pending:
-            yield chunk_found.result()
+                yield _ready(pending.popleft())
+        while pending:
+            yield _ready(pending.popleft())
+
+
+def _ready(found: Future[Subgraphs] | Subgraphs) -> Subgraphs:
+    return found if isinstance(found, Subgraphs) else found.result()
 
 
 @kernel

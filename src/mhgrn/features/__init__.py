@@ -1,5 +1,16 @@
-"""Node features: a vector for each concept, from its name, from a file, or at random for tests."""
+"""Node features: a vector for each concept, from its name, its triples, a file, or at random for tests."""
 
-from mhgrn.features.sources import FileFeatures, NameFeatures, NodeFeatures, RandomFeatures, open_features
+from mhgrn.features.folder import FeatureFolder
+from mhgrn.features.sources import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, RandomFeatures, open_features
+from mhgrn.features.verbalise import verbalise
 
-__all__ = ["FileFeatures", "NameFeatures", "NodeFeatures", "RandomFeatures", "open_features"]
+__all__ = [
+    "BuiltFeatures",
+    "FeatureFolder",
+    "FileFeatures",
+    "NameFeatures",
+    "NodeFeatures",
+    "RandomFeatures",
+    "open_features",
+    "verbalise",
+]

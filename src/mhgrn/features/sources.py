@@ -1,14 +1,21 @@
 """Where node features come from."""
 
+import sys
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.errors import UserError
+from mhgrn.features.folder import FeatureFolder
+from mhgrn.features.verbalise import name_sentence, name_vectors, span_sums
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.progress import say
 from mhgrn.storage import fingerprint, load_array, load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -18,9 +25,14 @@ CHUNK = 16_384  # names encoded between two writes of the cache
 
 
 class NodeFeatures:
-    """Base class: features of the concepts that were asked for so far, as one table."""
+    """Base class: features of the concepts that were asked for so far, as one table.
+
+    A number from ``own`` on is not one of the stored graph's concepts but was added for one question: its features come from
+    its name, anew each time, since the number may later be another's.
+    """
 
     dim: int
+    own = sys.maxsize
 
     def __init__(self) -> None:
         self._ids: Ints = np.zeros(0, dtype=np.int64)  # sorted
@@ -30,9 +42,16 @@ class NodeFeatures:
         """The vectors of these concepts: [n, dim] float32."""
         raise NotImplementedError
 
+    def of_names(self, names: list[str]) -> Tensor:
+        """The vectors of concepts that the stored graph does not have."""
+        raise NotImplementedError
+
     def require(self, concepts: Ints) -> None:
         """Have the features of these concepts at hand."""
-        missing = np.setdiff1d(concepts, self._ids)
+        self._have(concepts)
+
+    def _have(self, concepts: Ints) -> None:
+        missing = np.setdiff1d(concepts[concepts < self.own], self._ids)
         if len(missing):
             self._add(missing, self.compute(missing))
 
@@ -42,11 +61,18 @@ class NodeFeatures:
         order = np.argsort(ids)
         self._ids, self._table = ids[order], table[torch.from_numpy(order)]
 
-    def rows(self, concepts: Tensor) -> Tensor:
-        """The features of nodes: [N] → [N, dim]."""
+    def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
+        """The features of nodes: [N] → [N, dim]. ``graph`` names those that the stored graph lacks."""
         asked = concepts.cpu().numpy()
-        self.require(asked)
-        return self._table.view(-1, self.dim)[torch.from_numpy(np.searchsorted(self._ids, asked))]
+        self._have(asked)
+        is_own = asked < self.own
+        found = self._table.view(-1, self.dim)[torch.from_numpy(np.searchsorted(self._ids, asked[is_own]))]
+        if graph is None or is_own.all():
+            return found
+        both = torch.empty(len(asked), self.dim)
+        both[torch.from_numpy(is_own)] = found
+        both[torch.from_numpy(~is_own)] = self.of_names([graph.name(c) for c in asked[~is_own].tolist()])
+        return both
 
 
 class NameFeatures(NodeFeatures):
@@ -54,7 +80,7 @@ class NameFeatures(NodeFeatures):
 
     def __init__(self, graph: KnowledgeGraph, encoder: "TextEncoder") -> None:
         super().__init__()
-        self.graph, self.encoder, self.dim = graph, encoder, encoder.width
+        self.graph, self.encoder, self.dim, self.own = graph, encoder, encoder.width, len(graph)
         key = fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", graph.fingerprint)
         self._cache = graph.folder / "features" / f"names-{key}.safetensors" if graph.folder is not None else None
         if self._cache is not None and self._cache.is_file():
@@ -62,13 +88,15 @@ class NameFeatures(NodeFeatures):
             self._add(stored["concepts"].numpy(), stored["vectors"].float())
 
     def compute(self, concepts: Ints) -> Tensor:
+        return self.of_names([self.graph.name(c) for c in concepts.tolist()])
+
+    def of_names(self, names: list[str]) -> Tensor:
         # float16 and back, so that a cached vector equals a fresh one
-        names = [self.graph.name(c).replace("_", " ") for c in concepts.tolist()]
-        return self.encoder.embed_all(names, "encoding concept names").half().float()
+        return self.encoder.embed_all([name.replace("_", " ") for name in names], "encoding concept names").half().float()
 
     def require_and_keep(self, concepts: Ints) -> None:
         """:meth:`require`, written to disk every so often: an interrupted computation goes on where it stopped."""
-        missing = np.setdiff1d(concepts, self._ids)
+        missing = np.setdiff1d(concepts[concepts < self.own], self._ids)
         for start in range(0, len(missing), CHUNK):
             self.require(missing[start : start + CHUNK])
             if self._cache is not None:
@@ -80,9 +108,8 @@ class FileFeatures(NodeFeatures):
 
     def __init__(self, graph: KnowledgeGraph, path: Path) -> None:
         super().__init__()
-        self._rows = load_array(path) if path.is_file() else None
-        if self._rows is None:
-            raise UserError(f"{path} does not exist; features are `names`, `random` or a .npy file.")
+        self.graph, self.own = graph, len(graph)
+        self._rows = load_array(path)
         if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
             raise UserError(
                 f"{path}: features are a matrix of floats, one row a concept; this is {self._rows.shape} {self._rows.dtype}."
@@ -104,8 +131,90 @@ class FileFeatures(NodeFeatures):
                 raise UserError(f"{names}:{number + 1}: {name!r} stands where the graph has {graph.name(number)!r}.")
 
     def compute(self, concepts: Ints) -> Tensor:
-        assert self._rows is not None
         return torch.from_numpy(self._rows[concepts].astype(np.float32))
+
+    def of_names(self, names: list[str]) -> Tensor:
+        of_words = [mean_of_words(name, self._row_of, lambda: self._mean) for name in names]
+        return torch.from_numpy(np.array(of_words, dtype=np.float32))
+
+    def _row_of(self, word: str) -> NDArray[Any] | None:
+        concept = self.graph.find(word)
+        return None if concept is None else self._rows[concept]
+
+    @cached_property
+    def _mean(self) -> NDArray[Any]:
+        mean: NDArray[Any] = self._rows.mean(axis=0, dtype=np.float64)
+        return mean
+
+
+def mean_of_words(name: str, vector: Callable[[str], NDArray[Any] | None], otherwise: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """The mean of the vectors of those words of a name that have one.
+
+    >>> known = {"desk": np.array([1.0, 3.0]), "lamp": np.array([2.0, 5.0])}
+    >>> mean_of_words("red_desk_lamp", known.get, lambda: np.zeros(2)).tolist()
+    [1.5, 4.0]
+    """
+    found = [v for word in name.split("_") if (v := vector(word)) is not None]
+    return np.stack(found).mean(axis=0, dtype=np.float64) if found else otherwise()
+
+
+class BuiltFeatures(NodeFeatures):
+    """A folder that ``mhgrn features build`` made.
+
+    A concept without a vector there gets its name's, from the text encoder if it is the one that made the others, else the
+    mean of its words' vectors, else the mean of all.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, folder: Path, encoder: "TextEncoder") -> None:
+        super().__init__()
+        self.folder = FeatureFolder.load(folder, graph)
+        self.graph, self.own, self.dim = graph, int(self.folder.about["concepts"]), int(self.folder.about["dim"])
+        made_with = self.folder.about["encoder"]
+        same = made_with is not None and made_with["weights"] == encoder.identity()["weights"]
+        self._of_whole_names = self.folder.about["source"]["from"] == "names"
+        self._encoder = encoder if same and not (self._of_whole_names and encoder.pooling == "cls") else None
+
+    @property
+    def relations(self) -> NDArray[Any] | None:
+        """The vectors of the graph's relations [m, dim], if the source has any (TransE)."""
+        return self.folder.relations
+
+    def require(self, concepts: Ints) -> None:
+        """Have the features of these concepts at hand, and say how many of them must do with their names."""
+        distinct = np.unique(concepts)
+        missing = int((~self.folder.find(distinct)[1]).sum())
+        if missing:
+            instead = "their names' vectors" if self._encoder is not None else "the means of their words' vectors"
+            say(f"{self.folder.folder}: no vector for {missing:,} of {len(distinct):,} concepts; {instead} stand in.")
+        self._have(concepts)
+
+    def compute(self, concepts: Ints) -> Tensor:
+        row, found = self.folder.find(concepts)
+        vectors = torch.empty(len(concepts), self.dim)
+        vectors[torch.from_numpy(found)] = torch.from_numpy(self.folder.vectors[row[found]].astype(np.float32))
+        if not found.all():
+            names = [self.graph.name(c) for c in concepts[~found].tolist()]
+            vectors[torch.from_numpy(~found)] = self.of_names(names)
+        return vectors
+
+    def of_names(self, names: list[str]) -> Tensor:
+        if self._encoder is None:
+            of_words = [mean_of_words(name, self._row_of, lambda: self.folder.mean) for name in names]
+            return torch.from_numpy(np.array(of_words, dtype=np.float32))
+        if self._of_whole_names:
+            return name_vectors(self._encoder, names)
+        sums, counts = span_sums(self._encoder, [name_sentence(name) for name in names])
+        empty = counts[:, 0] == 0  # a name without a token
+        means = sums[:, 0] / counts.clamp(min=1)
+        means[empty] = torch.from_numpy(np.array(self.folder.mean))
+        return means
+
+    def _row_of(self, word: str) -> NDArray[Any] | None:
+        concept = self.graph.find(word)
+        if concept is None:
+            return None
+        row, found = self.folder.find(np.array([concept]))
+        return self.folder.vectors[row[0]] if found[0] else None
 
 
 class RandomFeatures(NodeFeatures):
@@ -126,4 +235,9 @@ def open_features(source: str, graph: KnowledgeGraph, encoder: "TextEncoder") ->
         return NameFeatures(graph, encoder)
     if source == "random":
         return RandomFeatures()
-    return FileFeatures(graph, Path(source))
+    place = Path(source)
+    if not place.exists():
+        raise UserError(
+            f"{source} does not exist; features are `names`, `random`, a .npy file, or a folder made by `mhgrn features build`."
+        )
+    return BuiltFeatures(graph, place, encoder) if place.is_dir() else FileFeatures(graph, place)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
+from mhgrn.kg.interning import text_hash
 
 Array = NDArray[Any]
 
@@ -58,6 +59,24 @@ def pointer(rows: Array, size: int) -> Array:
     for row in range(size):
         ptr[row + 1] += ptr[row]
     return ptr
+
+
+@kernel
+def facts_hash(name_ptr: Array, name_bytes: Array, head_ptr: Array, tail: Array, relation: Array) -> Array:
+    """For each concept a number that stands for all its facts, whatever the concepts' numbers: it changes when they do."""
+    n = len(head_ptr) - 1
+    names, result = np.empty(n, np.uint64), np.zeros(n, np.uint64)
+    for i in range(n):
+        names[i] = text_hash(name_bytes, name_ptr[i], name_ptr[i + 1])
+    for h in range(n):
+        for e in range(head_ptr[h], head_ptr[h + 1]):
+            t = tail[e]
+            fact = (names[h] * np.uint64(0x9E3779B97F4A7C15)) ^ (names[t] + np.uint64(relation[e]) * np.uint64(0xC2B2AE3D27D4EB4F))
+            fact = (fact ^ (fact >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+            fact ^= fact >> np.uint64(32)
+            result[h] += fact  # a sum: the order of facts is that of numbers, which may change
+            result[t] += fact * np.uint64(3)
+    return result
 
 
 @kernel

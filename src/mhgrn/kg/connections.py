@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from mhgrn.compiled import kernel
 from mhgrn.errors import UserError
 from mhgrn.kg.graph import Fact, Ints, KnowledgeGraph
 
@@ -132,7 +132,7 @@ def _reach(ptr: Ints, neighbour: Ints, start: int, end: int, hops: int) -> tuple
     return reach, np.concatenate(levels), np.cumsum([0, *map(len, levels)])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _paths(
     ptr: Ints,
     neighbour: Ints,
@@ -197,7 +197,7 @@ def _paths(
     return rows[: min(count, limit)], count, budget
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _distance(ptr: Ints, neighbour: Ints, start: int, end: int) -> int:
     """Hops of a shortest path, -1 if there is none."""
     seen = np.full(len(ptr) - 1, -1, np.int64)

@@ -1,5 +1,6 @@
 """The knowledge graph: a folder of memory-mapped arrays, loaded in milliseconds and shared between processes."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -53,6 +54,7 @@ class KnowledgeGraph:
         self.weight = arrays.get("weight")  # None where weights were not kept
         self.neighbour_ptr = arrays["neighbour_ptr"]
         self.neighbour = arrays["neighbour"]
+        self.facts_hash = arrays["facts_hash"]  # for each concept, a number that stands for all its facts
         self.names = StringIndex.from_arrays("name", arrays)
         self._patterns = StringIndex.from_arrays("pattern", arrays)
         self._words = StringIndex.from_arrays("word", arrays)
@@ -64,7 +66,7 @@ class KnowledgeGraph:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        about = read_marker(folder, MARKER, "knowledge graph", FORMAT, ("lemmatiser", "arrays", "schema", "fingerprint"))
+        about = read_marker(folder, MARKER, "knowledge graph", FORMAT, ("lemmatiser", "arrays", "schema", "names", "fingerprint"))
         if about["lemmatiser"] != LEMMATISER:
             raise UserError(
                 f"{folder} was built with {about['lemmatiser']}, {LEMMATISER} is installed: words would be matched by other"
@@ -113,7 +115,7 @@ class KnowledgeGraph:
         source: dict[str, Any],
     ) -> "KnowledgeGraph":
         """A graph in memory from distinct facts in order of head, tail and relation."""
-        from mhgrn.kg.adjacency import pointer, simple_graph
+        from mhgrn.kg.adjacency import facts_hash, pointer, simple_graph
         from mhgrn.kg.patterns import pattern_arrays
 
         n, count = len(names), len(head)
@@ -127,6 +129,7 @@ class KnowledgeGraph:
             **({} if weight is None else {"weight": weight.astype(np.float32)}),
             "neighbour_ptr": neighbour_ptr,
             "neighbour": neighbour,
+            "facts_hash": facts_hash(names.ptr, names.data, head_ptr, tail, relation),
             **names.to_arrays("name"),
             **pattern_arrays(names),
         }
@@ -137,6 +140,7 @@ class KnowledgeGraph:
             "schema": schema.to_dict(),
             "lemmatiser": LEMMATISER,
             "source": source,
+            "names": fingerprint(names.data, names.ptr),
             "fingerprint": fingerprint(
                 schema.to_dict(), *(arrays[k] for k in ("name_bytes", "name_ptr", "head_ptr", "tail", "relation"))
             ),
@@ -152,6 +156,28 @@ class KnowledgeGraph:
             write_text(partial / "schema.yaml", self.schema.to_yaml())  # to edit and build again with; this graph is as it is
             write_json(partial / MARKER, self.about)
         self.folder = Path(folder)
+
+    def export(self, folder: str | Path) -> None:
+        """Write ``facts.tsv``, ``concepts.txt`` and ``schema.yaml``, from which :func:`build` makes the same graph again."""
+        named = [self._written_as(number) for number in range(len(self.schema))]
+        names = list(self.names)
+        weights = itertools.repeat(None) if self.weight is None else map(str, self.weight)
+        facts = zip(self.heads().tolist(), self.relation.tolist(), self.tail.tolist(), weights, strict=False)
+        with new_folder(Path(folder), "facts.tsv") as partial:
+            write_text(partial / "concepts.txt", "".join(f"{name}\n" for name in names))
+            write_text(partial / "schema.yaml", self.schema.to_yaml())
+            with (partial / "facts.tsv").open("w", encoding="utf-8", newline="") as file:
+                file.write("head\trelation\ttail" + ("" if self.weight is None else "\tweight") + "\n")
+                for head, relation, tail, weight in facts:
+                    member, swapped = named[relation]
+                    ends = (tail, head) if swapped else (head, tail)
+                    file.write(f"{names[ends[0]]}\t{member}\t{names[ends[1]]}" + (f"\t{weight}" if weight else "") + "\n")
+
+    def _written_as(self, relation: int) -> tuple[str, bool]:
+        """The source relation that is read as this one; and whether it swaps head and tail, if there is none that does not."""
+        members = self.schema.relations[relation].members
+        member = next((m for m in members if not m.startswith("*")), members[0])
+        return member.removeprefix("*"), member.startswith("*")
 
     # ---- asking it
 
@@ -188,7 +214,12 @@ class KnowledgeGraph:
     def lemma(self, word: str) -> str:
         """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""
         number = self._words.find(word)
-        return word if number is None else self._lemmas[int(self._arrays["word_lemma"][number])]
+        root = -1 if number is None else int(self._arrays["word_lemma"][number])
+        return word if root < 0 else self._lemmas[root]
+
+    def knows_word(self, word: str) -> bool:
+        """Whether a lower-cased word is one of the concepts' names, or has the lemma of one."""
+        return self._words.find(word) is not None
 
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up), ascending."""
@@ -236,6 +267,12 @@ class KnowledgeGraph:
     def relation_counts(self) -> dict[str, int]:
         counts = np.bincount(self.relation, minlength=len(self.schema))
         return {r.name: int(c) for r, c in zip(self.schema.relations, counts, strict=True)}
+
+    def with_facts(self, facts: Iterable[tuple[str, str, str]]) -> "KnowledgeGraph":
+        """This graph with some facts added in memory; its own folder and arrays stay as they are."""
+        from mhgrn.kg.extension import ExtendedGraph
+
+        return ExtendedGraph(self, facts)
 
     def with_shuffled_relations(self, seed: int) -> "KnowledgeGraph":
         """The same edges with their relation labels dealt out at random, a control; parallel edges that draw the same label

@@ -1,7 +1,7 @@
 """Files of triples → KnowledgeGraph, in one streaming pass."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from mhgrn.errors import UserError
 from mhgrn.kg.adjacency import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
+from mhgrn.kg.names import concept_name
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
 from mhgrn.kg.schema import Schema, load_schema
 from mhgrn.kg.splitting import intern_ends
@@ -139,12 +140,14 @@ def build(
     paths: Iterable[str | Path],
     schema: str | None = None,
     options: ImportOptions = ImportOptions(),
+    concepts: str | Path | None = None,
 ) -> tuple[KnowledgeGraph, ImportReport]:
     """Read files of triples into one graph. :meth:`KnowledgeGraph.save` writes it.
 
     Each file is ConceptNet's release, N-Triples (``.nt``), Parquet, or a table of head, relation, tail and, if wanted, weight,
     separated by tabs or commas; text may be compressed (``.gz``, ``.bz2``, ``.xz``). ``schema`` is the name of a shipped one,
-    a YAML file, or None: ConceptNet's for a release, derived from the relations that occur otherwise.
+    a YAML file, or None: ConceptNet's for a release, derived from the relations that occur otherwise. ``concepts`` is a file of
+    names, one a line, that are numbered first, whether a fact names them or not.
     """
     files = [Path(path) for path in paths]
     if not files:
@@ -153,6 +156,9 @@ def build(
     if schema is None and "conceptnet" in kinds.values():
         schema = "conceptnet"
     table = FactTable(load_schema(schema) if schema is not None else None, options)
+    if concepts is not None:
+        for name in _listed(Path(concepts)):
+            table.names.add(name.encode())
     for file in files:
         _read(file, kinds[file], table)
     if not table.names.count:
@@ -178,6 +184,16 @@ def _read(path: Path, kind: Format, table: FactTable) -> None:
         raise UserError(
             f"{bad:,} of {rows:,} rows are malformed, more than {limit:.0%}; nothing was built. The first:\n  " + "\n  ".join(shown)
         )
+
+
+def _listed(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        raise UserError(f"{path} does not exist; name a file of concepts, one a line.")
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text ({error.reason}).") from None
+    return (name for line in lines if (name := concept_name(line)))
 
 
 def _why_nothing(report: ImportReport) -> str:

@@ -15,7 +15,6 @@ from mhgrn.text.lemmas import (
     STOP_WORDS,
     concept_pattern,
     dictionary,
-    lemma,
     may_begin_or_end,
     says_nothing,
     tokenise,
@@ -29,35 +28,50 @@ NO_PATTERN, ASK = -1, -2
 
 def pattern_arrays(names: StringIndex) -> dict[str, Array]:
     """The arrays of the patterns of all concepts: ``pattern_*`` (texts), ``pattern_concept_ptr`` and ``pattern_concept`` (which
-    concepts have a pattern), ``word_*`` (texts) and ``word_lemma`` (a word's lemma, one of ``lemma_*``).
-
-    Of the words that are not their own lemma those are listed whose lemma a concept has: a text may use any of them."""
-    known, patterns = _known_words(), Interner()
+    concepts have a pattern), ``word_*`` (the words of the names and all others with their lemmas, which a text may use) and
+    ``word_lemma`` (a word's lemma, one of ``lemma_*``; -1 if it is its own)."""
+    known, patterns, unlisted = _known_words(), Interner(), Interner()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
     used = np.zeros(len(known.texts), dtype=bool)  # is the lemma of a word of some concept
-    words = known.texts.slots, known.texts.ptr, known.texts.data, known.root, known.traits
+    listed = known.texts.slots, known.texts.ptr, known.texts.data, known.root, known.traits
     for start in range(0, len(names), CHUNK):
         ptr, part = names.ptr[start : start + CHUNK + 1], pattern_of[start : start + CHUNK]
-        patterns.reserve(len(part), int(ptr[-1] - ptr[0]) + known.growth * LONGEST * len(part))
-        where = patterns.slots, patterns.ptr, patterns.data, patterns.count
-        patterns.count = _find_patterns(ptr, names.data, *words, used, part, *where)
+        size = int(ptr[-1] - ptr[0])
+        unlisted.reserve(LONGEST * len(part), size)
+        patterns.reserve(len(part), size + known.growth * LONGEST * len(part))
+        of_words = unlisted.slots, unlisted.ptr, unlisted.data, unlisted.count
+        of_patterns = patterns.slots, patterns.ptr, patterns.data, patterns.count
+        unlisted.count, patterns.count = _find_patterns(ptr, names.data, *listed, used, part, *of_words, *of_patterns)
         for number in np.flatnonzero(part == ASK).tolist():
             name = names[start + number]
-            lemmas = {lemma(word) for word in tokenise(name)}
-            used[[root for text in lemmas if (root := known.texts.find(text)) is not None]] = True
+            for word in tokenise(name):
+                if (place := known.texts.find(word)) is None:
+                    unlisted.add(word.encode())
+                else:
+                    used[known.root[place]] = True
             pattern = concept_pattern(name)
             part[number] = NO_PATTERN if pattern is None else patterns.add(" ".join(pattern).encode())
     concept_ptr, concepts = _grouped(pattern_of, patterns.count)
-    inflected = np.flatnonzero(used[known.root] & (known.root != np.arange(len(used))))
-    roots, word_lemma = np.unique(known.root[inflected], return_inverse=True)
     return {
         **patterns.index().to_arrays("pattern"),
-        **StringIndex.of(known.texts[word] for word in inflected.tolist()).to_arrays("word"),
-        **StringIndex.of(known.texts[root] for root in roots.tolist()).to_arrays("lemma"),
+        **_word_arrays(known, used, unlisted),
         "pattern_concept_ptr": concept_ptr,
         "pattern_concept": concepts,
-        "word_lemma": word_lemma.astype(np.int32),
     }
+
+
+def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> dict[str, Array]:
+    chosen = np.flatnonzero(used[known.root] | used)
+    words = StringIndex.of(known.texts[word] for word in chosen.tolist())
+    more = unlisted.ptr[: unlisted.count + 1]
+    ptr, data = np.concatenate([words.ptr, words.ptr[-1] + more[1:]]), np.concatenate([words.data, unlisted.data[: more[-1]]])
+    root = known.root[chosen]
+    other = root != chosen
+    roots, number = np.unique(root[other], return_inverse=True)
+    word_lemma = np.full(len(ptr) - 1, -1, dtype=np.int32)
+    word_lemma[np.flatnonzero(other)] = number
+    lemmas = StringIndex.of(known.texts[root] for root in roots.tolist())
+    return {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
 
 
 class _Known(NamedTuple):
@@ -114,13 +128,18 @@ def _find_patterns(
     traits: Array,
     used: Array,
     pattern: Array,
+    unlisted_slots: Array,
+    unlisted_ptr: Array,
+    unlisted: Array,
+    unlisted_count: int,
     slots: Array,
     ptr: Array,
     data: Array,
     count: int,
-) -> int:
+) -> tuple[int, int]:
     """The pattern of every name made of letters a to z and underscores: the lemmas of its words with spaces between; of other
-    names it is ASK. Lemmas of known words are marked as used. Returns the number of patterns."""
+    names it is ASK. Lemmas of listed words are marked as used, other words numbered. Returns how many of these there are, and
+    how many patterns."""
     for i in range(len(pattern)):
         size = 0
         pattern[i] = NO_PATTERN
@@ -150,6 +169,12 @@ def _find_patterns(
                     number = root[number]
                     used[number] = True
                     source, first, last = word_data, word_ptr[number], word_ptr[number + 1]
+                else:
+                    free = unlisted_ptr[unlisted_count]
+                    unlisted[free : free + end - start] = names[start:end]
+                    unlisted_count += (
+                        intern_last(unlisted_slots, unlisted_ptr, unlisted, unlisted_count, end - start) == unlisted_count
+                    )
                 if word > 0:
                     data[ptr[count] + length] = 32
                     length += 1
@@ -164,4 +189,4 @@ def _find_patterns(
             continue
         pattern[i] = intern_last(slots, ptr, data, count, length)
         count += pattern[i] == count
-    return count
+    return unlisted_count, count

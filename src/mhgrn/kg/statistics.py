@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from mhgrn.compiled import kernel
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 
 HUBS = 10
@@ -100,7 +100,7 @@ def _words(graph: KnowledgeGraph) -> dict[str, int]:
     return {f"{length}" if length < LONG else f"{LONG} or more": lengths[length] for length in sorted(lengths)}
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _components(ptr: Ints, neighbour: Ints) -> tuple[Ints, Ints]:
     """For each concept its component's smallest concept, and how many neighbours it has besides itself."""
     n = len(ptr) - 1

@@ -49,8 +49,8 @@ class Examples:
         self.data, self.run = data, run
         if run.config.graph_encoder != "none":
             if isinstance(run.features, NameFeatures):
-                run.features.require_and_keep(data.used_concepts())
-            run.features.require(data.used_concepts())
+                run.features.require_and_keep(data.used)
+            run.features.require(data.used)
 
     @cached_property
     def vectors(self) -> SentenceVectors:

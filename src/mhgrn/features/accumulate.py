@@ -1,0 +1,137 @@
+"""Sums on disk that survive a kill: what was added is there, each addition once."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mhgrn.errors import UserError
+from mhgrn.kg.graph import Ints
+from mhgrn.storage import ArrayWriter, load_tensors, read_marker, save_tensors, write_json
+
+MARKER = "unfinished.json"
+FORMAT = 1
+BLOCK = 8192  # rows read or written at once
+
+
+class Accumulator:
+    """A table of sums and counts in a folder beside ``target``; a context manager that holds the folder for one process.
+
+    A step is first recorded with the values its rows will have, then put into the table. A process that is killed in
+    between leaves the record, and the next one puts it into the table again, to the same effect: ``steps`` counts every step
+    once, and a run that was killed any number of times ends in the same bytes as one that was not.
+    """
+
+    def __init__(self, target: Path, key: str, rows: int, dim: int) -> None:
+        target = target.resolve()
+        self.folder = target.parent / f".{target.name}.unfinished"
+        self.key, self.rows, self.dim = key, rows, dim
+        self.steps = 0
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self.folder)
+        if not (self.folder / MARKER).is_file():
+            try:
+                self._begin()
+            except BaseException:
+                self.remove()
+                raise
+        if read_marker(self.folder, MARKER, "begun features folder", FORMAT, ("key",))["key"] != self.key:
+            raise UserError(
+                f"{self.folder} was begun with other settings, encoder or graph. Run that command again to finish it,"
+                " delete it, or name another folder with -o."
+            )
+        self._sums = self._open("sums", (self.rows, self.dim))
+        self._counts = self._open("counts", (self.rows,))
+        if self._record.is_file():
+            self._put(load_tensors(self._record))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        self._lock.close()
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / "step.safetensors"
+
+    def _begin(self) -> None:
+        # Zeros are really written: a hole in the file would turn a full disk into a crash later on.
+        for name, dtype, width in (("sums", np.float32, self.dim), ("counts", np.int64, None)):
+            writer = ArrayWriter(self.folder / f"{name}.npy", dtype, width)
+            try:
+                for start in range(0, self.rows, BLOCK):
+                    rows = min(BLOCK, self.rows - start)
+                    writer.append(np.zeros(rows if width is None else (rows, width), dtype=dtype))
+            finally:
+                writer.close()
+        self._record.unlink(missing_ok=True)
+        write_json(self.folder / MARKER, {"format": FORMAT, "key": self.key})
+
+    def _open(self, name: str, shape: tuple[int, ...]) -> np.memmap:  # type: ignore[type-arg]
+        path = self.folder / f"{name}.npy"
+        try:
+            np.load(path, mmap_mode="r", allow_pickle=False)  # opened for writing, a file cut short is silently filled up
+            array = np.lib.format.open_memmap(path, mode="r+")
+        except (OSError, ValueError, EOFError) as error:
+            raise UserError(f"{path} is damaged ({error}); delete {self.folder} and begin again.") from None
+        if array.shape != shape:
+            raise UserError(f"{path} is damaged (shape {array.shape}, not {shape}); delete {self.folder} and begin again.")
+        return array
+
+    def add(self, rows: Ints, sums: Tensor, counts: Tensor) -> None:
+        """One step: add ``sums`` [n, dim] and ``counts`` [n] to ``rows`` [n], where a row may stand more than once."""
+        distinct, place = np.unique(rows, return_inverse=True)
+        index = torch.from_numpy(place)
+        step = {
+            "number": torch.tensor(self.steps),
+            "rows": torch.from_numpy(distinct),
+            "sums": torch.from_numpy(self._sums[distinct]).index_add_(0, index, sums),
+            "counts": torch.from_numpy(self._counts[distinct]).index_add_(0, index, counts),
+        }
+        # the step before this one must be safe in the table when its record goes
+        self._sums.flush()
+        self._counts.flush()
+        save_tensors(self._record, step)
+        self._put(step)
+
+    def _put(self, step: dict[str, Tensor]) -> None:
+        rows = step["rows"].numpy()
+        self._sums[rows] = step["sums"].numpy()
+        self._counts[rows] = step["counts"].numpy()
+        self.steps = int(step["number"]) + 1
+
+    def covered(self) -> Ints:
+        """The rows to which anything was added."""
+        return np.flatnonzero(self._counts)
+
+    def means(self) -> Iterator[NDArray[np.float32]]:
+        """The means of the covered rows in their order, some at a time."""
+        covered = self.covered()
+        for start in range(0, len(covered), BLOCK):
+            rows = covered[start : start + BLOCK]
+            yield (self._sums[rows] / self._counts[rows, None]).astype(np.float32)
+
+    def remove(self) -> None:
+        """Delete the folder: what was in it has been used."""
+        shutil.rmtree(self.folder)
+
+
+def _lock(folder: Path) -> IO[bytes]:
+    file = (folder / "lock").open("wb")
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where it is the user's to start only one
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"another process is building {folder}; wait for it, or name another folder with -o.") from None
+    return file

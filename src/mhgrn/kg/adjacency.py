@@ -49,10 +49,14 @@ def first_of_each(head: Array, relation: Array, tail: Array, concepts: int, rela
     return kept
 
 
+@kernel
 def pointer(rows: Array, size: int) -> Array:
     """Where each of ``size`` rows begins, given the sorted row numbers of its entries."""
-    ptr: Array = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
+    ptr = np.zeros(size + 1, np.int64)
+    for row in rows:
+        ptr[row + 1] += 1
+    for row in range(size):
+        ptr[row + 1] += ptr[row]
     return ptr
 
 

@@ -215,7 +215,8 @@ class KnowledgeGraph:
     def lemma(self, word: str) -> str:
         """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""
         number = self._words.find(word)
-        return word if number is None else self._lemmas[int(self._arrays["word_lemma"][number])]
+        root = -1 if number is None else int(self._arrays["word_lemma"][number])
+        return word if root < 0 else self._lemmas[root]
 
     def knows_word(self, word: str) -> bool:
         """Whether a lower-cased word is one of the concepts' names, or has the lemma of one."""

@@ -1,6 +1,5 @@
 """Kernels that number texts: each distinct text gets the next number when it first appears."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ _TABLE = _crc_table()
 
 
 @kernel
-def _crc(data: Array, start: int, end: int) -> Any:
+def text_crc(data: Array, start: int, end: int) -> Any:
     """The CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
     crc = np.uint32(0xFFFFFFFF)
     for i in range(start, end):
@@ -32,9 +31,9 @@ def _crc(data: Array, start: int, end: int) -> Any:
 
 
 @kernel
-def _place(slots: Array, ptr: Array, data: Array, start: int, end: int) -> tuple[Any, Any, Any]:
-    """Where a text of ``data`` is in the table, or where it would go: (place, number or -1, its CRC)."""
-    crc = _crc(data, start, end)
+def find_text(slots: Array, ptr: Array, data: Array, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
+    """Where a part of ``text`` is in the table, or where it would go: (number or -1, place, its CRC)."""
+    crc = text_crc(text, start, end)
     mask = np.uint64(len(slots) - 1)
     place = crc & mask
     while slots[place] != 0:
@@ -45,13 +44,13 @@ def _place(slots: Array, ptr: Array, data: Array, start: int, end: int) -> tuple
             if ptr[number + 1] - first == end - start:
                 same = True
                 for i in range(end - start):
-                    if data[first + i] != data[start + i]:
+                    if data[first + i] != text[start + i]:
                         same = False
                         break
                 if same:
-                    return place, number, crc
+                    return number, place, crc
         place = (place + np.uint64(1)) & mask
-    return place, np.int64(-1), crc
+    return np.int64(-1), place, crc
 
 
 @kernel
@@ -63,7 +62,7 @@ def _entry(crc: Any, number: int) -> Any:
 def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
     """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
     start = ptr[count]
-    place, number, crc = _place(slots, ptr, data, start, start + length)
+    number, place, crc = find_text(slots, ptr, data, data, start, start + length)
     if number >= 0:
         return number
     slots[place] = _entry(crc, count)
@@ -77,7 +76,7 @@ def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
     slots = np.zeros(size, np.uint64)
     mask = np.uint64(size - 1)
     for number in range(count):
-        crc = _crc(data, ptr[number], ptr[number + 1])
+        crc = text_crc(data, ptr[number], ptr[number + 1])
         place = crc & mask
         while slots[place] != 0:
             place = (place + np.uint64(1)) & mask
@@ -114,11 +113,6 @@ class Interner:
 
     def __getitem__(self, number: int) -> str:
         return bytes(self.data[self.ptr[number] : self.ptr[number + 1]]).decode()
-
-    def since(self, number: int) -> list[str]:
-        """The texts from this number on."""
-        data, bounds = self.data[: self.ptr[self.count]].tobytes(), self.ptr[number : self.count + 1].tolist()
-        return [data[start:end].decode() for start, end in pairwise(bounds)]
 
     def index(self) -> StringIndex:
         """The finished index: the same texts in the same order give the same bytes."""

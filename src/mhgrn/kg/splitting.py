@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
-from mhgrn.kg.interning import intern_last
+from mhgrn.kg.interning import intern_last, text_crc
 
 Array = NDArray[Any]
 
@@ -238,34 +238,73 @@ def split_assertions(
     return count
 
 
+_TOGETHER = 64  # names looked up side by side: in a large graph each waits for memory, so they wait together
+
+
+@kernel
+def _write_name(text: Array, start: int, end: int, data: Array, at: int) -> int:
+    """A concept's name, lower-cased, with underscores for spaces, written at ``at``; where it ends."""
+    first = at
+    gap = False
+    for j in range(start, end):
+        byte = text[j]
+        if _is_space(byte):
+            gap = at > first
+            continue
+        if gap:
+            data[at] = _UNDERSCORE
+            at += 1
+            gap = False
+        data[at] = byte + 32 if 65 <= byte <= 90 else byte
+        at += 1
+    return at
+
+
+@kernel
+def _same(data: Array, one: int, other: int, length: int) -> bool:
+    for i in range(length):  # noqa: SIM110 (compiled)
+        if data[one + i] != data[other + i]:
+            return False
+    return True
+
+
 @kernel
 def intern_ends(
     text: Array, spans: Array, swapped: Array, slots: Array, ptr: Array, data: Array, count: int, head: Array, tail: Array
 ) -> int:
-    """Number the concepts of every row, head before tail (after swapping). Names are lower-cased, spaces become underscores.
-
-    Returns the number of names known now."""
-    for i in range(len(spans)):
-        for side in range(2):
-            end = 1 - side if swapped[i] else side
-            free = ptr[count]
-            length = 0
-            gap = False
-            for j in range(spans[i, 2 * end], spans[i, 2 * end + 1]):
-                byte = text[j]
-                if _is_space(byte):
-                    gap = length > 0
-                    continue
-                if gap:
-                    data[free + length] = _UNDERSCORE
-                    length += 1
-                    gap = False
-                data[free + length] = byte + 32 if 65 <= byte <= 90 else byte
-                length += 1
-            number = intern_last(slots, ptr, data, count, length)
-            count += number == count
-            if side == 0:
-                head[i] = number
+    """Number the concepts of every row, head before tail (after swapping). Returns the number of names known now."""
+    mask = np.uint64(len(slots) - 1)
+    place = np.empty(_TOGETHER, np.uint64)
+    bounds, likely, first = np.empty(_TOGETHER + 1, np.int64), np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64)
+    for begin in range(0, len(spans), _TOGETHER // 2):
+        names = 2 * min(_TOGETHER // 2, len(spans) - begin)
+        bounds[0] = ptr[count]
+        for k in range(names):
+            row = begin + k // 2
+            end = 1 - k % 2 if swapped[row] else k % 2
+            bounds[k + 1] = _write_name(text, spans[row, 2 * end], spans[row, 2 * end + 1], data, bounds[k])
+            place[k] = text_crc(data, bounds[k], bounds[k + 1]) & mask
+        # one array after the other, for all names: none of these look-ups waits for another
+        for k in range(names):
+            likely[k] = np.int64(slots[place[k]] & np.uint64(0xFFFFFFFF)) - 1
+        for k in range(names):
+            first[k] = -1
+            if likely[k] >= 0 and ptr[likely[k] + 1] - ptr[likely[k]] == bounds[k + 1] - bounds[k]:
+                first[k] = ptr[likely[k]]
+        for k in range(names):
+            if first[k] >= 0 and data[first[k]] != data[bounds[k]]:
+                first[k] = -1
+        for k in range(names):
+            start, length = bounds[k], bounds[k + 1] - bounds[k]
+            number = likely[k] if first[k] >= 0 and _same(data, first[k], start, length) else -1
+            if number < 0:  # new, or not in the first place of the table
+                free = ptr[count]
+                for j in range(length):
+                    data[free + j] = data[start + j]
+                number = intern_last(slots, ptr, data, count, length)
+                count += number == count
+            if k % 2 == 0:
+                head[begin + k // 2] = number
             else:
-                tail[i] = number
+                tail[begin + k // 2] = number
     return count

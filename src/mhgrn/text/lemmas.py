@@ -94,13 +94,14 @@ def tokenise(text: str) -> list[str]:
 
 
 @cache
-def _dictionary() -> dict[str, str]:
+def dictionary() -> dict[str, str]:
+    """Every word whose lemma is known, in small letters, and its lemma."""
     from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
-    listed = DefaultDictionaryFactory().get_dictionary("en")
-    lemmas = {word.lower(): root.lower() for word, root in listed.items()}
+    listed = list(DefaultDictionaryFactory().get_dictionary("en").items())
+    lemmas = {word.lower(): root.lower() for word, root in listed}
     # where a word is listed in capitals too ("AI", "ai"), the small letters count
-    lemmas.update((word, root.lower()) for word, root in listed.items() if word == word.lower())
+    lemmas.update((word, root.lower()) for word, root in listed if word == word.lower())
     lemmas.update(_CORRECTED)
     american = {root: spelling for root in set(lemmas.values()) if (spelling := _american(root, lemmas)) is not None}
     return {word: american.get(root, root) for word, root in lemmas.items()}
@@ -124,18 +125,18 @@ def lemma(word: str) -> str:
     >>> lemma("desks"), lemma("children"), lemma("colours"), lemma("quokkas")
     ('desk', 'child', 'color', 'quokkas')
     """
-    return _dictionary().get(word, word)
+    return dictionary().get(word, word)
 
 
 def is_english(word: str) -> bool:
     """Whether the dictionary has a lower-cased word."""
-    return word in _dictionary()
+    return word in dictionary()
 
 
 @cache
 def _inflections() -> dict[str, list[str]]:
     words: dict[str, list[str]] = {}
-    for word, root in _dictionary().items():
+    for word, root in dictionary().items():
         words.setdefault(root, []).append(word)
     return words
 

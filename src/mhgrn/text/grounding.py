@@ -40,6 +40,7 @@ class Grounder:
         self.published = published
         # texts share most of their spans, statements of a question nearly all
         self._lemma = lru_cache(maxsize=1 << 18)(graph.lemma)
+        self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
         self._may_begin = lru_cache(maxsize=1 << 20)(self._may_begin_pattern)
         self._kept = lru_cache(maxsize=1 << 20)(self._kept_of_span)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
@@ -58,7 +59,7 @@ class Grounder:
 
     def _may_begin_pattern(self, first: str, second: str) -> bool:
         """Whether a span of more words that begins with these two is worth looking up."""
-        if not self.published and any(respelt(root := self._lemma(w)) != root or self._meant(w) for w in (first, second)):
+        if not self.published and any(self._other_lemma(w) != self._lemma(w) or self._meant(w) for w in (first, second)):
             return True
         return self.graph.begins_pattern(self._lemma(first), self._lemma(second))
 
@@ -87,13 +88,16 @@ class Grounder:
         lemmas = tuple(map(self._lemma, words))
         found = graph.with_pattern(lemmas)
         if not self.published:
-            if not found and (others := tuple(graph.lemma(respelt(root)) for root in lemmas)) != lemmas:
+            if not found and (others := tuple(map(self._other_lemma, words))) != lemmas:
                 found = graph.with_pattern(others)
             if len(words) == 2:  # written as one: a salt shaker is a saltshaker
                 found = found + graph.with_pattern((graph.lemma("".join(words)),))
             if self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
         return [graph.name(concept) for concept in found]
+
+    def _lemma_in_other_spelling(self, word: str) -> str:
+        return self.graph.lemma(respelt(self._lemma(word)))
 
     def _are_obscure(self, concepts: list[int]) -> bool:
         """Whether no more than one fact is known of all of them: people's graphs hold people's misspellings."""

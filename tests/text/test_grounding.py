@@ -277,7 +277,7 @@ def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
     """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
     stem = (part * 10_000)[:10_000]
     words = tokenise(stem)
-    spans = list(_spans(words, lambda first, second: True, with_gaps=True))
+    spans = list(_spans(words, lambda *pair: True, lambda *pair: True, with_gaps=True))
     assert len(spans) <= 8 * len(words)
     assert sum(map(len, spans)) <= 32 * len(words)
     statement = fill_in_the_blank(stem, "a dog")
@@ -290,3 +290,18 @@ def test_a_long_stem_has_the_concepts_of_its_parts() -> None:
     grounder = Grounder(graph_of("dog", "cat", "dog_bowl", "ride_bike"))
     parts = ["Dogs ride a bike.", "The cat's here; so is the dog's bowl!"]
     assert grounder.concepts(" ".join(parts * 200)) == sorted({c for part in parts for c in grounder.concepts(part)})
+
+
+@given(
+    before=st.lists(st.sampled_from(["dog", "the", "a", "big", "sits", "x-ray", "cats,", "ride"]), max_size=6),
+    after=st.lists(st.sampled_from(["bike", "the", "dogs", "house.", "'s", "on"]), max_size=6),
+    choices=st.lists(st.sampled_from(["dog", "a big dog", "bike", "the", "Dogs.", "ride a", "x"]), min_size=1, max_size=4),
+    published=st.booleans(),
+)
+def test_statements_of_a_question_are_grounded_together_as_one_by_one(
+    before: list[str], after: list[str], choices: list[str], published: bool
+) -> None:
+    graph = graph_of("dog", "big_dog", "ride_bike", "dog_bike", "cat", "house", "dog_house", "x-ray", "bike_house", "sit_on_dog")
+    statements = [" ".join([*before, choice, *after]) for choice in choices]
+    together = Grounder(graph, published).all_mentions(statements, choices)
+    assert together == [Grounder(graph, published).mentions(*each) for each in zip(statements, choices, strict=True)]

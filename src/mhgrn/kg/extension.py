@@ -53,6 +53,9 @@ class ExtendedGraph(KnowledgeGraph):
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         return super().with_pattern(lemmas) + self._new_patterns.get(lemmas, [])
 
+    def is_pattern(self, lemmas: str) -> bool:
+        return tuple(lemmas.split(" ")) in self._new_patterns or super().is_pattern(lemmas)
+
     def begins_pattern(self, first: str, second: str) -> bool:
         return super().begins_pattern(first, second) or any(
             new[:2] == (first, second) for new in self._new_patterns if len(new) > 2

@@ -10,9 +10,7 @@ from mhgrn.compiled import kernel
 from mhgrn.kg.interning import Interner, find_text, intern_last
 from mhgrn.kg.strings import StringIndex
 from mhgrn.text.lemmas import (
-    BLACKLIST,
     LONGEST,
-    STOP_WORDS,
     concept_pattern,
     dictionary,
     may_begin_or_end,
@@ -26,12 +24,13 @@ CHUNK = 1 << 20  # names looked at by one call of the kernel
 NO_PATTERN, ASK = -1, -2
 
 
-def pattern_arrays(names: StringIndex) -> dict[str, Array]:
+def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
     """The arrays by which concepts are found in texts.
 
     ``pattern_*`` are the patterns' texts, ``pattern_concept_ptr`` and ``pattern_concept`` say which concepts have each;
     ``beginning_*`` are the first two words of longer patterns; ``word_*`` are the words of the names and all others with their
-    lemmas, which a text may use, ``word_lemma`` a word's lemma, one of ``lemma_*`` (-1 if it is its own).
+    lemmas, which a text may use, ``word_lemma`` a word's lemma, one of ``lemma_*`` (-1 if it is its own). The second result is how
+    many of the words, the first ones, are of the lemma dictionary.
     """
     known, patterns, unlisted = _known_words(), Interner(), Interner()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
@@ -55,13 +54,15 @@ def pattern_arrays(names: StringIndex) -> dict[str, Array]:
             pattern = concept_pattern(name)
             part[number] = NO_PATTERN if pattern is None else patterns.add(" ".join(pattern).encode())
     concept_ptr, concepts = _grouped(pattern_of, patterns.count)
-    return {
+    words, listed_words = _word_arrays(known, used, unlisted)
+    arrays = {
         **patterns.index().to_arrays("pattern"),
         **_beginnings(patterns).to_arrays("beginning"),
-        **_word_arrays(known, used, unlisted),
+        **words,
         "pattern_concept_ptr": concept_ptr,
         "pattern_concept": concepts,
     }
+    return arrays, listed_words
 
 
 def _beginnings(patterns: Interner) -> StringIndex:
@@ -87,7 +88,7 @@ def _intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Arr
     return count
 
 
-def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> dict[str, Array]:
+def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
     chosen = np.flatnonzero(used[known.root] | used)
     words = StringIndex.of(known.texts[word] for word in chosen.tolist())
     more = unlisted.ptr[: unlisted.count + 1]
@@ -98,7 +99,8 @@ def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> dict[str, 
     word_lemma = np.full(len(ptr) - 1, -1, dtype=np.int32)
     word_lemma[np.flatnonzero(other)] = number
     lemmas = StringIndex.of(known.texts[root] for root in roots.tolist())
-    return {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
+    arrays = {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
+    return arrays, len(chosen)
 
 
 class _Known(NamedTuple):
@@ -116,9 +118,9 @@ _OUTER, _EMPTY = 1, 2  # traits of a word: not at either end of a pattern; says 
 @cache
 def _known_words() -> _Known:
     listed = dictionary()
-    number = {text: i for i, text in enumerate(dict.fromkeys([*listed, *listed.values(), *sorted(STOP_WORDS | BLACKLIST)]))}
+    number = {text: i for i, text in enumerate(listed)}
     texts = StringIndex.of(number)
-    roots = [listed.get(text, text) for text in number]
+    roots = list(listed.values())
     root = np.array([number[text] for text in roots])
     traits = [
         _OUTER * (not may_begin_or_end(text)) + _EMPTY * says_nothing(text, of) for text, of in zip(number, roots, strict=True)

@@ -1,6 +1,6 @@
 """Which concepts of a graph a text mentions: a look-up of lemma n-grams, and rules for what to keep (docs/grounding.md)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.spelling import one_edit_away
-from mhgrn.text.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, is_english, respelt, tokenise
+from mhgrn.text.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenise
 
 KEPT = 3  # concepts kept for one span of text, the shortest names first
 SHORTEST_MISSPELT = 5  # letters; shorter words are a letter away from too many
@@ -41,6 +41,8 @@ class Grounder:
         # texts share most of their spans, statements of a question nearly all
         self._lemma = lru_cache(maxsize=1 << 18)(graph.lemma)
         self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
+        self._is_odd = lru_cache(maxsize=1 << 18)(self._may_be_another_word)
+        self._may_be_concept = lru_cache(maxsize=1 << 20)(self._pair_may_be_concept)
         self._may_begin = lru_cache(maxsize=1 << 20)(self._may_begin_pattern)
         self._kept = lru_cache(maxsize=1 << 20)(self._kept_of_span)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
@@ -52,16 +54,23 @@ class Grounder:
 
         With ``published`` a lemma that is no concept may be among them; :meth:`mentions` drops it.
         """
-        spans = _spans(tokenise(text), self._may_begin, with_gaps=not self.published)
+        spans = self._spans(tokenise(text))
         if answer:
             spans.discard(tuple(_without_outer_marks(tokenise(answer))))
         return sorted({name for kept in map(self._kept, spans) for name in kept})
 
+    def _spans(self, words: list[str]) -> set[Words]:
+        return _spans(words, self._may_be_concept, self._may_begin, with_gaps=not self.published)
+
+    def _pair_may_be_concept(self, first: str, second: str) -> bool:
+        """Whether two words are worth looking up."""
+        if self._is_odd(first) or self._is_odd(second) or self.graph.is_pattern(f"{self._lemma(first)} {self._lemma(second)}"):
+            return True
+        return not self.published and self.graph.knows_word(first + second)
+
     def _may_begin_pattern(self, first: str, second: str) -> bool:
         """Whether a span of more words that begins with these two is worth looking up."""
-        if not self.published and any(self._other_lemma(w) != self._lemma(w) or self._meant(w) for w in (first, second)):
-            return True
-        return self.graph.begins_pattern(self._lemma(first), self._lemma(second))
+        return self._is_odd(first) or self._is_odd(second) or self.graph.begins_pattern(self._lemma(first), self._lemma(second))
 
     def _kept_of_span(self, span: Words) -> tuple[str, ...]:
         """The shortest few of a span's concepts, by their lemma where that is among them; and those its words spell out."""
@@ -88,16 +97,21 @@ class Grounder:
         lemmas = tuple(map(self._lemma, words))
         found = graph.with_pattern(lemmas)
         if not self.published:
-            if not found and (others := tuple(map(self._other_lemma, words))) != lemmas:
+            is_odd = any(map(self._is_odd, words))
+            if is_odd and not found and (others := tuple(map(self._other_lemma, words))) != lemmas:
                 found = graph.with_pattern(others)
             if len(words) == 2:  # written as one: a salt shaker is a saltshaker
                 found = found + graph.with_pattern((graph.lemma("".join(words)),))
-            if self._are_obscure(found):
+            if is_odd and self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
         return [graph.name(concept) for concept in found]
 
     def _lemma_in_other_spelling(self, word: str) -> str:
         return self.graph.lemma(respelt(self._lemma(word)))
+
+    def _may_be_another_word(self, word: str) -> bool:
+        """Whether a word may have to be read as another, which is rare."""
+        return not self.published and (self._other_lemma(word) != self._lemma(word) or bool(self._meant(word)))
 
     def _are_obscure(self, concepts: list[int]) -> bool:
         """Whether no more than one fact is known of all of them: people's graphs hold people's misspellings."""
@@ -118,7 +132,7 @@ class Grounder:
         graph = self.graph
         if len(word) < SHORTEST_MISSPELT or not (word.isascii() and word.isalpha()):
             return ()
-        if not self._are_obscure(graph.with_pattern((graph.lemma(word),))) or is_english(word):
+        if graph.lists_word(word) or not self._are_obscure(graph.with_pattern((graph.lemma(word),))):
             return ()
         return tuple(sorted({graph.lemma(other) for other in one_edit_away(word) if other != word and graph.knows_word(other)}))
 
@@ -132,10 +146,11 @@ class Grounder:
         candidates.update(root if self._is_concept(root := self.graph.lemma(word)) else word for word in words)
         return set(filter(self._is_concept, candidates))
 
-    def _answer_side(self, choice: str) -> tuple[set[str], set[str]]:
-        """The choice's concepts, and those with the last resort where there are none."""
+    def _answer_side(self, choice: str) -> tuple[Words, set[str], set[int]]:
+        """The choice's words, its concepts, and the numbers of these, or of those of the last resort where there are none."""
         found = set(self.concepts(choice))
-        return found, found or self._vocabulary_words(choice)
+        numbers = self._numbers(found or self._vocabulary_words(choice), drop_any=False)
+        return tuple(_without_outer_marks(tokenise(choice))), found, numbers
 
     def _number_and_emptiness(self, name: str) -> tuple[int | None, bool, bool]:
         """A concept's number, and whether all or any of its words are stop words."""
@@ -152,17 +167,69 @@ class Grounder:
 
     def mentions(self, statement: str, choice: str) -> Mentions:
         """The question's and the choice's concepts in a statement. Either may be empty."""
-        found, answer = self._choice(choice)
-        question = set(self.concepts(statement, choice)) - found or self._vocabulary_words(statement)
-        a = self._numbers(answer, drop_any=False)
-        return Mentions(sorted(self._numbers(question, drop_any=self.published) - a), sorted(a))
+        return self.all_mentions([statement], [choice])[0]
+
+    def all_mentions(self, statements: Sequence[str], choices: Sequence[str]) -> list[Mentions]:
+        """:meth:`mentions` of a question's statements; what they have in common is looked at once."""
+        before, after = _common_ends(statements)
+        first, last = tokenise(before), tokenise(after)
+        kept = {span: found for words in (first, last) for span in self._spans(words) if (found := self._kept(span))}
+        names = {name for found in kept.values() for name in found}
+        shared = _Shared(kept, names, _nearest(first[::-1])[::-1], _nearest(last))
+        inner = (statement[len(before) : len(statement) - len(after)] for statement in statements)
+        return [self._mentions(*each, shared) for each in zip(statements, map(tokenise, inner), choices, strict=True)]
+
+    def _mentions(self, statement: str, words: list[str], choice: str, shared: "_Shared") -> Mentions:
+        choice_words, found, answer = self._choice(choice)
+        names = shared.names
+        if choice_words in shared.kept:
+            names = {name for span, kept in shared.kept.items() if span != choice_words for name in kept}
+        spans = self._spans(shared.before + words + shared.after)
+        spans.discard(choice_words)
+        question = names.union(*map(self._kept, spans)) - found or self._vocabulary_words(statement)
+        return Mentions(sorted(self._numbers(question, drop_any=self.published) - answer), sorted(answer))
 
 
-def _spans(words: list[str], may_begin: Callable[[str, str], bool], with_gaps: bool) -> set[Words]:
+class _Shared(NamedTuple):
+    """What the statements of a question have in common: which of its spans find what, and the words next to what differs."""
+
+    kept: dict[Words, tuple[str, ...]]
+    names: set[str]
+    before: list[str]
+    after: list[str]
+
+
+def _common_ends(statements: Sequence[str]) -> tuple[str, str]:
+    """What all statements begin with, up to a space, and what all go on with in the end, from a space on."""
+    if len(statements) == 1:
+        return "", ""
+    before = _common_start(statements)
+    before = before[: before.rfind(" ") + 1]
+    after = _common_start([statement[len(before) :][::-1] for statement in statements])[::-1]
+    return before, after[after.find(" ") :] if " " in after else ""
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    one, other = min(texts), max(texts)  # what these two have in common, all between them have
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:same]
+
+
+def _nearest(words: list[str]) -> list[str]:
+    """The words up to the third that is no article."""
+    places = [i for i, word in enumerate(words) if word not in DETERMINERS][: LONGEST - 1]
+    return words[: places[-1] + 1] if len(places) == LONGEST - 1 else words
+
+
+Pair = Callable[[str, str], bool]
+
+
+def _spans(words: list[str], may_be_concept: Pair, may_begin: Pair, with_gaps: bool) -> set[Words]:
     """Every span worth looking up: one to four words in a row; with gaps also more, of which articles inside are passed over."""
     spans: set[Words] = {(word,) for word in words}
-    spans.update(pairwise(words))
-    for i, pair in enumerate(pairwise(words[:-1])):
+    for i, pair in enumerate(pairwise(words)):
+        if may_be_concept(*pair):
+            spans.add(pair)
         if may_begin(*pair):
             spans.add(tuple(words[i : i + 3]))
             spans.add(tuple(words[i : i + 4]))
@@ -170,7 +237,7 @@ def _spans(words: list[str], may_begin: Callable[[str, str], bool], with_gaps: b
         places = [i for i, word in enumerate(words) if word not in DETERMINERS]
         for size in range(2, LONGEST + 1):
             for number, (first, last) in enumerate(zip(places, places[size - 1 :], strict=False)):
-                if last - first >= size and (size == 2 or may_begin(words[first], words[places[number + 1]])):
+                if last - first >= size and (may_be_concept if size == 2 else may_begin)(words[first], words[places[number + 1]]):
                     spans.add(tuple(words[first : last + 1]))
     return spans
 

@@ -104,7 +104,9 @@ def dictionary() -> dict[str, str]:
     lemmas.update((word, root.lower()) for word, root in listed if word == word.lower())
     lemmas.update(_CORRECTED)
     american = {root: spelling for root in set(lemmas.values()) if (spelling := _american(root, lemmas)) is not None}
-    return {word: american.get(root, root) for word, root in lemmas.items()}
+    found = {word: american.get(root, root) for word, root in lemmas.items()}
+    # lemmas and words with rules of their own are words too
+    return {text: text for text in [*found.values(), *sorted(STOP_WORDS | BLACKLIST)]} | found
 
 
 def _american(root: str, lemmas: dict[str, str]) -> str | None:

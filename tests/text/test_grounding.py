@@ -277,7 +277,7 @@ def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
     """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
     stem = (part * 10_000)[:10_000]
     words = tokenise(stem)
-    spans = list(_spans(words, with_gaps=True))
+    spans = list(_spans(words, lambda first, second: True, with_gaps=True))
     assert len(spans) <= 8 * len(words)
     assert sum(map(len, spans)) <= 32 * len(words)
     statement = fill_in_the_blank(stem, "a dog")

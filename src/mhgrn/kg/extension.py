@@ -53,6 +53,11 @@ class ExtendedGraph(KnowledgeGraph):
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         return super().with_pattern(lemmas) + self._new_patterns.get(lemmas, [])
 
+    def begins_pattern(self, first: str, second: str) -> bool:
+        return super().begins_pattern(first, second) or any(
+            new[:2] == (first, second) for new in self._new_patterns if len(new) > 2
+        )
+
 
 def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int]) -> Iterator[Edge]:
     """What a fact is in the graph's relations and numbers; concepts that it lacks are numbered in ``new``."""

@@ -57,6 +57,7 @@ class KnowledgeGraph:
         self.facts_hash = arrays["facts_hash"]  # for each concept, a number that stands for all its facts
         self.names = StringIndex.from_arrays("name", arrays)
         self._patterns = StringIndex.from_arrays("pattern", arrays)
+        self._beginnings = StringIndex.from_arrays("beginning", arrays)
         self._words = StringIndex.from_arrays("word", arrays)
         self._lemmas = StringIndex.from_arrays("lemma", arrays)
         self._arrays = arrays
@@ -229,6 +230,10 @@ class KnowledgeGraph:
         start, end = self._arrays["pattern_concept_ptr"][number : number + 2]
         found: list[int] = self._arrays["pattern_concept"][start:end].tolist()
         return found
+
+    def begins_pattern(self, first: str, second: str) -> bool:
+        """Whether these are the first lemmas of the pattern of a concept of three or four words."""
+        return self._beginnings.find(f"{first} {second}") is not None
 
     def neighbours(self, concept: int) -> Ints:
         return self.neighbour[self.neighbour_ptr[concept] : self.neighbour_ptr[concept + 1]]

@@ -27,9 +27,12 @@ NO_PATTERN, ASK = -1, -2
 
 
 def pattern_arrays(names: StringIndex) -> dict[str, Array]:
-    """The arrays of the patterns of all concepts: ``pattern_*`` (texts), ``pattern_concept_ptr`` and ``pattern_concept`` (which
-    concepts have a pattern), ``word_*`` (the words of the names and all others with their lemmas, which a text may use) and
-    ``word_lemma`` (a word's lemma, one of ``lemma_*``; -1 if it is its own)."""
+    """The arrays by which concepts are found in texts.
+
+    ``pattern_*`` are the patterns' texts, ``pattern_concept_ptr`` and ``pattern_concept`` say which concepts have each;
+    ``beginning_*`` are the first two words of longer patterns; ``word_*`` are the words of the names and all others with their
+    lemmas, which a text may use, ``word_lemma`` a word's lemma, one of ``lemma_*`` (-1 if it is its own).
+    """
     known, patterns, unlisted = _known_words(), Interner(), Interner()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
     used = np.zeros(len(known.texts), dtype=bool)  # is the lemma of a word of some concept
@@ -54,10 +57,34 @@ def pattern_arrays(names: StringIndex) -> dict[str, Array]:
     concept_ptr, concepts = _grouped(pattern_of, patterns.count)
     return {
         **patterns.index().to_arrays("pattern"),
+        **_beginnings(patterns).to_arrays("beginning"),
         **_word_arrays(known, used, unlisted),
         "pattern_concept_ptr": concept_ptr,
         "pattern_concept": concepts,
     }
+
+
+def _beginnings(patterns: Interner) -> StringIndex:
+    """The first two lemmas of every pattern of more: most stretches of a text begin none, and need not be looked up."""
+    found = Interner()
+    found.reserve(patterns.count, int(patterns.ptr[patterns.count]))
+    found.count = _intern_beginnings(patterns.ptr, patterns.data, patterns.count, found.slots, found.ptr, found.data)
+    return found.index()
+
+
+@kernel
+def _intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Array, into: Array) -> int:
+    count = 0
+    for i in range(size):
+        spaces = 0
+        for j in range(ptr[i], ptr[i + 1]):
+            spaces += data[j] == 32
+            if spaces == 2:
+                length = j - ptr[i]
+                into[at[count] : at[count] + length] = data[ptr[i] : j]
+                count += intern_last(slots, at, into, count, length) == count
+                break
+    return count
 
 
 def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> dict[str, Array]:

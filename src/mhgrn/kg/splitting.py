@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
-from mhgrn.kg.interning import intern_last, text_hash
+from mhgrn.kg.interning import intern_last, text_crc
 
 Array = NDArray[Any]
 
@@ -283,7 +283,7 @@ def intern_ends(
             row = begin + k // 2
             end = 1 - k % 2 if swapped[row] else k % 2
             bounds[k + 1] = _write_name(text, spans[row, 2 * end], spans[row, 2 * end + 1], data, bounds[k])
-            place[k] = text_hash(data, bounds[k], bounds[k + 1]) & mask
+            place[k] = text_crc(data, bounds[k], bounds[k + 1]) & mask
         # one array after the other, for all names: none of these look-ups waits for another
         for k in range(names):
             likely[k] = np.int64(slots[place[k]] & np.uint64(0xFFFFFFFF)) - 1

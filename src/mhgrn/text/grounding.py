@@ -1,7 +1,8 @@
 """Which concepts of a graph a text mentions: a look-up of lemma n-grams, and rules for what to keep (docs/grounding.md)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from mhgrn.kg.graph import KnowledgeGraph
@@ -38,6 +39,9 @@ class Grounder:
         self.graph = graph
         self.published = published
         # texts share most of their spans, statements of a question nearly all
+        self._lemma = lru_cache(maxsize=1 << 18)(graph.lemma)
+        self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
+        self._may_begin = lru_cache(maxsize=1 << 20)(self._may_begin_pattern)
         self._kept = lru_cache(maxsize=1 << 20)(self._kept_of_span)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
         self._choice = lru_cache(maxsize=1 << 16)(self._answer_side)
@@ -48,10 +52,16 @@ class Grounder:
 
         With ``published`` a lemma that is no concept may be among them; :meth:`mentions` drops it.
         """
-        spans = _spans(tokenise(text), with_gaps=not self.published)
+        spans = _spans(tokenise(text), self._may_begin, with_gaps=not self.published)
         if answer:
             spans.discard(tuple(_without_outer_marks(tokenise(answer))))
         return sorted({name for kept in map(self._kept, spans) for name in kept})
+
+    def _may_begin_pattern(self, first: str, second: str) -> bool:
+        """Whether a span of more words that begins with these two is worth looking up."""
+        if not self.published and any(self._other_lemma(w) != self._lemma(w) or self._meant(w) for w in (first, second)):
+            return True
+        return self.graph.begins_pattern(self._lemma(first), self._lemma(second))
 
     def _kept_of_span(self, span: Words) -> tuple[str, ...]:
         """The shortest few of a span's concepts, by their lemma where that is among them; and those its words spell out."""
@@ -75,16 +85,19 @@ class Grounder:
     def _names(self, words: Words) -> list[str]:
         """The concepts with the lemmas of ``words``, and those that other ways of writing the words find."""
         graph = self.graph
-        lemmas = tuple(map(graph.lemma, words))
+        lemmas = tuple(map(self._lemma, words))
         found = graph.with_pattern(lemmas)
         if not self.published:
-            if not found and (others := tuple(graph.lemma(respelt(root)) for root in lemmas)) != lemmas:
+            if not found and (others := tuple(map(self._other_lemma, words))) != lemmas:
                 found = graph.with_pattern(others)
             if len(words) == 2:  # written as one: a salt shaker is a saltshaker
                 found = found + graph.with_pattern((graph.lemma("".join(words)),))
             if self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
         return [graph.name(concept) for concept in found]
+
+    def _lemma_in_other_spelling(self, word: str) -> str:
+        return self.graph.lemma(respelt(self._lemma(word)))
 
     def _are_obscure(self, concepts: list[int]) -> bool:
         """Whether no more than one fact is known of all of them: people's graphs hold people's misspellings."""
@@ -145,15 +158,19 @@ class Grounder:
         return Mentions(sorted(self._numbers(question, drop_any=self.published) - a), sorted(a))
 
 
-def _spans(words: list[str], with_gaps: bool) -> set[Words]:
-    """Every span: one to four words in a row; with gaps also more, of which articles inside are passed over."""
-    count = len(words)
-    spans = {tuple(words[i : i + size]) for size in range(1, LONGEST + 1) for i in range(count - size + 1)}
+def _spans(words: list[str], may_begin: Callable[[str, str], bool], with_gaps: bool) -> set[Words]:
+    """Every span worth looking up: one to four words in a row; with gaps also more, of which articles inside are passed over."""
+    spans: set[Words] = {(word,) for word in words}
+    spans.update(pairwise(words))
+    for i, pair in enumerate(pairwise(words[:-1])):
+        if may_begin(*pair):
+            spans.add(tuple(words[i : i + 3]))
+            spans.add(tuple(words[i : i + 4]))
     if with_gaps and not DETERMINERS.isdisjoint(words):
         places = [i for i, word in enumerate(words) if word not in DETERMINERS]
         for size in range(2, LONGEST + 1):
-            for first, last in zip(places, places[size - 1 :], strict=False):
-                if last - first >= size:
+            for number, (first, last) in enumerate(zip(places, places[size - 1 :], strict=False)):
+                if last - first >= size and (size == 2 or may_begin(words[first], words[places[number + 1]])):
                     spans.add(tuple(words[first : last + 1]))
     return spans
 

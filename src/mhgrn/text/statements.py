@@ -1,6 +1,7 @@
 """A question and one of its choices as one sentence, in which concepts are looked for. The text encoder never sees it."""
 
 import re
+from functools import lru_cache
 
 WH_WORDS = ("which", "what", "where", "when", "how", "who", "why")
 BLANK = "___"
@@ -26,6 +27,7 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
     return re.sub("__+", lambda _: choice, text)
 
 
+@lru_cache(maxsize=256)  # a question's choices come one after the other
 def with_blank(question: str) -> str:
     """The question with a blank where its answer goes.
 

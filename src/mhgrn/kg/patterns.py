@@ -20,7 +20,7 @@ from mhgrn.text.lemmas import (
 
 Array = NDArray[Any]
 
-CHUNK = 1 << 20  # names looked at by one call of the kernel
+CHUNK = 1 << 16  # names looked at by one call of the kernel: tables grow with what they hold
 NO_PATTERN, ASK = -1, -2
 
 

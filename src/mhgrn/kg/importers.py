@@ -14,13 +14,13 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
-from mhgrn.kg.schema import Schema, load_schema
+from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.kg.splitting import intern_ends
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar
 from mhgrn.storage import file_fingerprint
 
-COMPACT = 1 << 24  # facts gathered before repeated ones are thrown out for the first time
+COMPACT = 1 << 22  # facts gathered before repeated ones are thrown out for the first time
 
 
 @dataclass
@@ -89,12 +89,16 @@ class FactTable:
             pruned = kept & (np.isin(relation, list(schema.pruned_ids)) | np.isin(head, concepts) | np.isin(tail, concepts))
             report.pruned += int(pruned.sum())
             kept &= ~pruned
-        part = head[kept], relation[kept].astype(np.uint16), tail[kept], weight[kept]
-        self._columns.append(part)
+        head, relation, tail, weight = head[kept], relation[kept].astype(np.uint16), tail[kept], weight[kept]
         if schema is not None and schema.symmetric_ids:
-            both = np.isin(part[1], list(schema.symmetric_ids)) & (part[0] != part[2])
-            report.mirrored += int(both.sum())
-            self._columns.append((part[2][both], part[1][both], part[0][both], part[3][both]))
+            both = np.flatnonzero(np.isin(relation, list(schema.symmetric_ids)) & (head != tail))
+            report.mirrored += len(both)
+            # each mirrored fact right behind its own: of equal facts the first row's weight is kept, whichever way it is stated
+            rows = np.insert(np.arange(len(head)), both + 1, both)
+            is_mirrored = np.diff(rows, prepend=-1) == 0
+            head, relation, tail, weight = head[rows], relation[rows], tail[rows], weight[rows]
+            head, tail = np.where(is_mirrored, tail, head), np.where(is_mirrored, head, tail)
+        self._columns.append((head, relation, tail, weight))
         if sum(len(column[0]) for column in self._columns) > self._compact_at:
             self._columns = [self._distinct()]
             self._compact_at = max(COMPACT, 2 * len(self._columns[0][0]))
@@ -173,6 +177,8 @@ def _read(path: Path, kind: Format, table: FactTable) -> None:
     limit = table.options.max_bad
     with bar(f"reading {path.name}", path.stat().st_size) as advance:
         for block in read_rows(path, kind, table.relations, table.options, advance):
+            if table.relations.are_too_many:
+                raise UserError(f"{path}: more than {MAX_RELATIONS:,} relations; are the columns head, relation, tail?")
             table.add(block)
             rows += block.seen
             bad += block.bad
@@ -190,7 +196,7 @@ def _listed(path: Path) -> Iterator[str]:
     if not path.is_file():
         raise UserError(f"{path} does not exist; name a file of concepts, one a line.")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text ({error.reason}).") from None
     return (name for line in lines if (name := concept_name(line)))

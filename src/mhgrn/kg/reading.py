@@ -4,9 +4,9 @@ import bz2
 import codecs
 import csv
 import gzip
+import io
 import json
 import lzma
-import math
 import re
 import zlib
 from collections import Counter
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
@@ -35,9 +35,13 @@ Item = TypeVar("Item")
 HEADERS = (["head", "relation", "tail"], ["subject", "predicate", "object"], ["start", "rel", "end"])
 BLOCK = 1 << 23  # bytes read at a time
 LONGEST_LINE = 1 << 20
+XZ_MEMORY = 1 << 28  # for decompression: more than xz's own settings need
 _SPACE, _NEWLINE = 32, 10
+LINES = 1 << 19  # split at a time
 BATCH = 50_000  # rows of the formats that Python reads
 SHOWN = 5  # malformed rows named in a message
+WIDEST = 200  # characters of what is said of each
+HEAVIEST = float(np.finfo(np.float32).max)  # weights are kept in 32 bits
 
 
 @dataclass(frozen=True)
@@ -97,25 +101,29 @@ class RelationNames:
     def resolved(self) -> tuple[Array, Array]:
         """For each name its relation in the schema, -1 if none; and whether it swaps head and tail."""
         for number in range(len(self._resolved), self.names.count):
-            own = (number, False)
-            self._resolved.append(own if self.schema is None else self.schema.lookup.get(self.names[number].lower(), (-1, False)))
-        if self.schema is None and self.names.count > MAX_RELATIONS:
-            raise UserError(f"more than {MAX_RELATIONS:,} different relations; are the columns head, relation, tail?")
+            name = self.names[number]
+            known = self.schema.lookup.get(name.lower(), (-1, False)) if self.schema is not None else (number, False)
+            self._resolved.append(known if self.knows(name) else (-1, False))
         pairs = np.array(self._resolved, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1].astype(bool)
 
     def derived(self) -> tuple[Schema, Array]:
         """A schema of the names that occurred, and each name's relation in it."""
         names = [self.names[number] for number in range(self.names.count)]
-        schema = Schema.derived(names)
-        return schema, np.array([schema.lookup[name.lower()][0] for name in names], dtype=np.uint16)
+        schema = Schema.derived(filter(self.knows, names))
+        return schema, np.array([schema.lookup.get(name.lower(), (0, False))[0] for name in names], dtype=np.uint16)
+
+    @property
+    def are_too_many(self) -> bool:
+        return self.schema is None and self.names.count > MAX_RELATIONS
 
     def knows(self, name: str) -> bool:
-        return self.schema is None or name.lower() in self.schema.lookup
+        return not name.startswith("*") if self.schema is None else name.lower() in self.schema.lookup
 
     def unknown(self, name: str) -> str:
-        """What to say of a name that the schema does not know."""
-        assert self.schema is not None
+        """What to say of a name that is no relation."""
+        if self.schema is None:
+            return f"the relation {name!r} begins with *, by which a schema swaps head and tail; rename it."
         members = [member.removeprefix("*") for relation in self.schema.relations for member in relation.members]
         return f"{name!r} is no relation of the schema {self.schema.name}.{did_you_mean(name, members)}"
 
@@ -153,6 +161,8 @@ def sniff(path: Path) -> Format:
         raise UserError(f"{path} does not exist; name a file of triples.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; name the files of triples in it.")
+    if not path.is_file():
+        raise UserError(f"{path} is not a file that can be read more than once; write what it holds to a file first.")
     endings = [ending for ending in path.suffixes if ending not in _OPENERS]
     if endings[-1:] == [".parquet"]:
         return "parquet"
@@ -160,28 +170,66 @@ def sniff(path: Path) -> Format:
         return "ntriples"
     try:
         with path.open("rb") as raw, _body(path, raw) as body:
-            first = next((line for line in iter(lambda: body.readline(LONGEST_LINE), b"") if line.strip()), b"")
-        line = first.decode("utf-8-sig")
+            line = _first_line(body).decode()
     except (UnicodeDecodeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UserError(f"{path} cannot be read as text ({error}); name a UTF-8 file, or a compressed one ending in .gz.") from None
     if len(parts := line.split("\t")) >= 4 and parts[1].startswith("/r/"):
         return "conceptnet"
-    if "\t" in line:
+    if "\t" in line or not line:
         return "tsv"
     return "ntriples" if _TRIPLE.match(line) else "csv"
+
+
+def _first_line(body: BinaryIO) -> bytes:
+    """The first line that is not blank."""
+    found = body.read(LONGEST_LINE).removeprefix(codecs.BOM_UTF8).lstrip()
+    while not found and (more := body.read(LONGEST_LINE)):
+        found = more.lstrip()
+    return found.partition(b"\n")[0] if b"\n" in found else found + body.readline(LONGEST_LINE)
 
 
 # ---- blocks of whole lines
 
 
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}
+class _Streams(io.RawIOBase):
+    """Compressed streams, one behind the other. The standard library takes a damaged one for the end; here it is an error."""
+
+    def __init__(self, raw: BinaryIO, new: Callable[[], Any]) -> None:
+        self._raw, self._new, self._stream = raw, new, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            more = b""
+            if self._stream.eof:
+                more = self._stream.unused_data.lstrip(b"\0")  # zeros between streams are padding
+                while not more:
+                    if not (piece := self._raw.read(io.DEFAULT_BUFFER_SIZE)):
+                        return 0
+                    more = piece.lstrip(b"\0")
+                self._stream = self._new()
+            elif self._stream.needs_input and not (more := self._raw.read(io.DEFAULT_BUFFER_SIZE)):
+                raise EOFError("the compressed data ends too early")
+            data = self._stream.decompress(more, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+_OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor)),
+    ".xz": lambda raw: io.BufferedReader(_Streams(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY))),
+}
 
 
 def _body(path: Path, raw: BinaryIO) -> BinaryIO:
     opener = _OPENERS.get(path.suffix)
-    return raw if opener is None else cast(BinaryIO, opener(fileobj=raw) if path.suffix == ".gz" else opener(raw))
+    return raw if opener is None else cast(BinaryIO, opener(raw))
 
 
 class Block(NamedTuple):
@@ -190,6 +238,12 @@ class Block(NamedTuple):
     text: bytes
     line: int  # the number of the first
     starts: Array  # [lines + 1] where each begins, and where the last ends
+
+    def parts(self) -> "Iterator[Block]":
+        """The same text with some of its lines at a time: short ones are many."""
+        bounds = [*range(0, len(self.starts) - 1, LINES), len(self.starts) - 1]
+        for start, end in pairwise(bounds):
+            yield Block(self.text, self.line + start, self.starts[start : end + 1])
 
 
 def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
@@ -220,11 +274,14 @@ def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
 
 
 def _check_text(block: bytes, path: Path, line: int) -> None:
+    place, reason = block.find(b"\0"), "a zero byte"  # in text of two bytes a character, or in no text at all
     try:
         block.decode()
     except UnicodeDecodeError as error:
-        where = line + block.count(b"\n", 0, error.start)
-        raise UserError(f"{path}:{where}: not UTF-8 text ({error.reason}); save the file as UTF-8.") from None
+        place, reason = error.start, error.reason
+    if place >= 0:
+        where = line + block.count(b"\n", 0, place)
+        raise UserError(f"{path}:{where}: not UTF-8 text ({reason}); save the file as UTF-8.")
 
 
 def _ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -248,35 +305,36 @@ def _split_blocks(
     marks = tuple(_bytes(mark) for mark in ("/r/", "/c/", f"/c/{options.language}/", '"weight": '))
     is_start = kind == "tsv"
     for block in _ahead(_blocks(path, advance)):
-        text, starts = np.frombuffer(block.text, dtype=np.uint8), block.starts
+        text = np.frombuffer(block.text, dtype=np.uint8)
         if is_start and (first := block.text.strip()):
             is_start = False
             head, _, _ = first.partition(b"\n")
             if is_header(head.decode().split("\t"), path):
                 text = text.copy()
                 text[: block.text.index(head) + len(head)] = _SPACE
-                text[starts[1:] - 1] = _NEWLINE
-        count = len(starts) - 1
-        spans, weight = np.zeros((count, 4), dtype=np.int64), np.ones(count)
-        relation, status = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8)
-        names.reserve(count, len(text))
-        where = (text, starts, spans, relation, weight, status, names.slots, names.ptr, names.data, names.count)
-        if kind == "conceptnet":
-            names.count = split_assertions(*where, marks, options.names == "published", options.alphabetic)
-        else:
-            names.count = split_table(*where)
-        rows = Rows(text, spans, relation, weight, seen=int((status != BLANK).sum()))
-        outside = (relation >= 0) & (np.append(relations.resolved()[0], 0)[relation] < 0) & (status != BLANK)
-        if kind == "conceptnet":  # such a row need not be looked at further
-            for number in np.unique(relation[outside]).tolist():
-                rows.other_relations[names[number]] += int((relation[outside] == number).sum())
-            status[outside] = BLANK
-        else:
-            status[outside] = LOOK
-        rows.other_language = int((status == OTHER_LANGUAGE).sum())
-        rows.not_alphabetic = int((status == NOT_ALPHABETIC).sum())
-        _look(path, block, status, rows, relations, parse)
-        yield rows
+                text[block.starts[1:] - 1] = _NEWLINE
+        for part in block.parts():
+            starts, count = part.starts, len(part.starts) - 1
+            spans, weight = np.zeros((count, 4), dtype=np.int64), np.ones(count)
+            relation, status = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8)
+            names.reserve(count, len(text))
+            where = (text, starts, spans, relation, weight, status, names.slots, names.ptr, names.data, names.count)
+            if kind == "conceptnet":
+                names.count = split_assertions(*where, marks, options.names == "published", options.alphabetic)
+            else:
+                names.count = split_table(*where)
+            rows = Rows(text, spans, relation, weight, seen=int((status != BLANK).sum()))
+            outside = (relation >= 0) & (np.append(relations.resolved()[0], 0)[relation] < 0) & (status != BLANK)
+            if kind == "conceptnet":  # such a row need not be looked at further
+                numbers, times = np.unique(relation[outside], return_counts=True)
+                rows.other_relations.update({names[number]: n for number, n in zip(numbers.tolist(), times.tolist(), strict=True)})
+                status[outside] = BLANK
+            else:
+                status[outside] = LOOK
+            rows.other_language = int((status == OTHER_LANGUAGE).sum())
+            rows.not_alphabetic = int((status == NOT_ALPHABETIC).sum())
+            _look(path, part, status, rows, relations, parse)
+            yield rows
 
 
 def _look(path: Path, block: Block, status: Array, rows: Rows, relations: RelationNames, parse: Parser) -> None:
@@ -301,12 +359,15 @@ def _look(path: Path, block: Block, status: Array, rows: Rows, relations: Relati
     rows.spans, rows.relation, rows.weight = spans[usable], relation[usable], weight[usable]
 
 
-def _looked_at(fields: list[str], where: str, parse: Parser, relations: RelationNames, rows: Rows) -> Row | None:
+def _looked_at(fields: list[str] | BadRow, where: str, parse: Parser, relations: RelationNames, rows: Rows) -> Row | None:
     """The row that ``fields`` are, or None after counting why they are none."""
     try:
+        if isinstance(fields, BadRow):
+            raise fields
         row = parse(fields)
         if not relations.knows(row.relation):
-            raise BadRow(relations.unknown(row.relation))
+            # the nearest name takes a while to find: only for rows that will be shown
+            raise BadRow(relations.unknown(row.relation) if len(rows.bad_rows) < SHOWN else "")
         return row
     except OtherRow as other:
         rows.other_language += other.status == OTHER_LANGUAGE
@@ -316,7 +377,8 @@ def _looked_at(fields: list[str], where: str, parse: Parser, relations: Relation
     except BadRow as error:
         rows.bad += 1
         if len(rows.bad_rows) < SHOWN:
-            rows.bad_rows.append(f"{where}: {error}")
+            reason = str(error)
+            rows.bad_rows.append(f"{where}: {reason if len(reason) <= WIDEST else reason[: WIDEST - 1] + '…'}")
     return None
 
 
@@ -368,25 +430,30 @@ def _is_alphabetic(name: str) -> bool:
 def _weight(details: str) -> float:
     try:
         weight = json.loads(details)["weight"]
-        if not isinstance(weight, bool) and math.isfinite(weight):
+        if not isinstance(weight, bool) and abs(weight) <= HEAVIEST:
             return float(weight)
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise BadRow("the last field is not a JSON object with a weight")
 
 
+def relation_name(text: str) -> str:
+    """A relation as it is spelt, on one line."""
+    return " ".join(text.split())
+
+
 def table_row(fields: list[str]) -> Row:
     """head, relation, tail and, if wanted, a weight."""
     if len(fields) not in (3, 4):
         raise BadRow(f"{len(fields)} fields, not 3 (head, relation, tail) or 4 (and a weight)")
-    head, relation, tail = concept_name(fields[0]), fields[1].strip(), concept_name(fields[2])
+    head, relation, tail = concept_name(fields[0]), relation_name(fields[1]), concept_name(fields[2])
     if not (head and relation and tail):
         raise BadRow("an empty head, relation or tail")
     try:
         weight = float(fields[3]) if len(fields) == 4 and fields[3].strip() else 1.0
     except ValueError:
         raise BadRow(f"the weight {fields[3]!r} is not a number") from None
-    if not math.isfinite(weight):
+    if not abs(weight) <= HEAVIEST:
         raise BadRow(f"the weight {fields[3]!r} is not a finite number")
     return Row(head, relation, tail, weight)
 
@@ -401,13 +468,28 @@ def is_header(fields: list[str], path: Path) -> bool:
 # ---- formats that Python reads row by row
 
 
-def _collected(path: Path, numbered: Iterator[tuple[int, list[str]]], parse: Parser, relations: RelationNames) -> Iterator[Rows]:
+def _collected(
+    path: Path, numbered: Iterator[tuple[int, list[str] | BadRow]], parse: Parser, relations: RelationNames
+) -> Iterator[Rows]:
     """Rows that were read one by one, gathered into blocks."""
-    while part := list(islice(numbered, BATCH)):
+    for part in _batches(numbered):
         counts = rows_of([], relations)
         looked_at = [_looked_at(fields, f"{path}:{number}", parse, relations, counts) for number, fields in part]
         usable = rows_of([row for row in looked_at if row is not None], relations)
         yield replace(counts, seen=len(part), text=usable.text, spans=usable.spans, relation=usable.relation, weight=usable.weight)
+
+
+def _batches(numbered: Iterator[tuple[int, list[str] | BadRow]]) -> Iterator[list[tuple[int, list[str] | BadRow]]]:
+    """Rows by the thousands, or fewer where they are long."""
+    part, size = [], 0
+    for number, fields in numbered:
+        part.append((number, fields))
+        size += 0 if isinstance(fields, BadRow) else sum(map(len, fields))
+        if len(part) == BATCH or size > BLOCK:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def rows_of(rows: Sequence[Row], relations: RelationNames) -> Rows:
@@ -428,21 +510,24 @@ def _lines(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
         yield from (f"{line}\n" for line in block.text[:-1].decode().split("\n"))
 
 
-def _csv_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(_lines(path, advance))
-    start = 1
+def _csv_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str] | BadRow]]:
+    reader = csv.reader(_lines(path, advance), strict=True)
     is_first = True
-    try:
-        for row in reader:
-            if any(row):
-                if not (is_first and is_header(row, path)):
-                    yield start, row
-                is_first = False
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise UserError(
-            f"{path}:{reader.line_num}: cannot be read from here on ({error}); is a quotation mark left open?"
-        ) from None
+    while True:
+        start = reader.line_num + 1
+        row: list[str] | BadRow
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row = BadRow(f"malformed ({error})")
+        if reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
+            raise UserError(f"{path}:{start}: a quotation mark is opened here that takes in the lines below; close or double it.")
+        if isinstance(row, BadRow) or any(map(str.strip, row)):
+            if isinstance(row, BadRow) or not (is_first and is_header(row, path)):
+                yield start, row
+            is_first = False
 
 
 _TRIPLE = re.compile(
@@ -455,7 +540,7 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
 
-def _ntriples_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+def _ntriples_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str] | BadRow]]:
     for number, line in enumerate(_lines(path, advance), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, [line]
@@ -470,7 +555,7 @@ def _ntriples_row(fields: list[str], options: ImportOptions) -> Row:
     if language is not None and language.partition("-")[0].lower() != options.language:
         raise OtherRow(OTHER_LANGUAGE)
     tail = _resource(found["object"]) if found["object"] is not None else concept_name(_ESCAPE.sub(_unescaped, found["literal"]))
-    head, relation = _resource(found["subject"]), _local_name(found["predicate"])
+    head, relation = _resource(found["subject"]), relation_name(_local_name(found["predicate"]))
     if not (head and relation and tail):
         raise BadRow("a subject, predicate or object without a name")
     return Row(head, relation, tail)
@@ -500,7 +585,7 @@ def _local_name(address: str) -> str:
     return unquote(re.split(r"[/#]", address.rstrip("/#"))[-1])
 
 
-def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str]]]:
+def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, list[str] | BadRow]]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -509,26 +594,46 @@ def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[
     size = path.stat().st_size
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            columns = _parquet_columns([str(name) for name in file.schema_arrow.names], path)
-            for batch in file.iter_batches(BATCH, columns=columns):
-                cells = [batch.column(name).to_pylist() for name in columns]
-                for row in zip(*cells, strict=True):
+        columns = _parquet_columns(pyarrow.parquet.read_schema(path), path)
+        # texts that repeat are read once, however often a small file repeats large ones
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=columns) as file:
+            about = file.metadata
+            unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+            at_a_time = max(1, min(BATCH, BLOCK * about.num_rows // max(unpacked, 1)))
+            for batch in file.iter_batches(at_a_time, columns=columns):
+                for row in zip(*(_texts(batch.column(name)) for name in columns), strict=True):
                     number += 1
-                    yield number, ["" if cell is None else str(cell) for cell in row]
-                advance(size * number // max(file.metadata.num_rows, 1))
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+                    if sum(map(len, row)) > LONGEST_LINE:
+                        raise UserError(f"{path}:{number}: a row of more than a million characters; is this a file of triples?")
+                    yield number, list(row)
+                advance(size * number // max(about.num_rows, 1))
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = str(error).partition("\n")[0]
         raise UserError(f"{path}:{number + 1}: cannot be read from here on ({reason}); is the file damaged?") from None
 
 
-def _parquet_columns(names: list[str], path: Path) -> list[str]:
+def _texts(column: Any) -> list[str]:
+    """The cells of a Parquet column; equal ones of a dictionary are one text in memory."""
+    if hasattr(column, "dictionary"):
+        texts = _texts(column.dictionary)
+        return ["" if number is None else texts[number] for number in column.indices.to_pylist()]
+    return ["" if cell is None else cell.decode() if isinstance(cell, bytes) else str(cell) for cell in column.to_pylist()]
+
+
+def _parquet_columns(schema: Any, path: Path) -> list[str]:
+    from pyarrow.types import is_nested
+
+    names = [str(name) for name in schema.names]
     lowered = {name.lower(): name for name in names}
-    for header in HEADERS:
-        if set(header) <= set(lowered):
-            return [lowered[name] for name in (*header, "weight") if name in lowered]
-    if len(names) not in (3, 4):
+    header = next((header for header in HEADERS if set(header) <= set(lowered)), None)
+    if header is None and len(names) not in (3, 4):
         raise UserError(f"{path}: the columns are {', '.join(names)}; call them head, relation, tail and, if wanted, weight.")
-    return names
+    columns = names if header is None else [lowered[name] for name in (*header, "weight") if name in lowered]
+    for column in columns:
+        if [name.lower() for name in names].count(column.lower()) > 1:
+            raise UserError(f"{path}: two columns are called {column}; rename one.")
+        if is_nested(kind := schema.field(column).type):
+            raise UserError(f"{path}: the column {column} holds {kind}, not texts.")
+    return columns

@@ -39,6 +39,24 @@ def _is_ascii(text: Array, start: int, end: int) -> bool:
 
 
 @kernel
+def _is_plain(text: Array, start: int, end: int) -> bool:
+    """Whether there is neither a space nor anything beyond ASCII."""
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if text[i] >= 128 or _is_space(text[i]):
+            return False
+    return True
+
+
+@kernel
+def _is_tidy(text: Array, start: int, end: int) -> bool:
+    """Whether the words of a trimmed text are separated by single blanks."""
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if _is_space(text[i]) and (text[i] != 32 or _is_space(text[i + 1])):
+            return False
+    return True
+
+
+@kernel
 def _begins(text: Array, start: int, end: int, prefix: Array) -> bool:
     if end - start < len(prefix):
         return False
@@ -110,6 +128,8 @@ def split_table(
         relation_start, relation_end = _trimmed(text, first + 1, second)
         tail_start, tail_end = _trimmed(text, second + 1, third if tabs == 3 else end)
         if head_start == head_end or relation_start == relation_end or tail_start == tail_end or not _is_ascii(text, start, end):
+            continue
+        if not _is_tidy(text, relation_start, relation_end):
             continue
         weight[i] = 1.0
         if tabs == 3:
@@ -228,7 +248,7 @@ def split_assertions(
         tail_start, tail_end = _concept(text, tail_start, tail_end, len(language), published)
         if head_start == head_end or tail_start == tail_end:
             continue
-        if not (_is_ascii(text, head_start, head_end) and _is_ascii(text, tail_start, tail_end)):
+        if not (_is_plain(text, head_start, head_end) and _is_plain(text, tail_start, tail_end)):
             continue
         spans[i, 0], spans[i, 1], spans[i, 2], spans[i, 3] = head_start, head_end, tail_start, tail_end
         if alphabetic and not (_is_alphabetic(text, head_start, head_end) and _is_alphabetic(text, tail_start, tail_end)):

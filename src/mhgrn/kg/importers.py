@@ -12,10 +12,10 @@ from mhgrn.errors import UserError
 from mhgrn.kg.adjacency import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
+from mhgrn.kg.kernels import intern_ends
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
 from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
-from mhgrn.kg.splitting import intern_ends
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar
 from mhgrn.storage import file_fingerprint

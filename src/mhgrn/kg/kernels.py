@@ -1,4 +1,7 @@
-"""Kernels that find the fields of a block of lines. Whatever is unusual in a line they leave to Python (LOOK)."""
+"""Compiled kernels over texts: number them, find the fields of lines and the patterns of names.
+
+They are in one file because numba compiles a kernel anew when its own file changes, not when one that it calls does elsewhere.
+"""
 
 from typing import Any
 
@@ -6,9 +9,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
-from mhgrn.kg.interning import intern_last, text_crc
+from mhgrn.text.lemmas import LONGEST
 
 Array = NDArray[Any]
+
+NO_PATTERN, ASK = -1, -2
+OUTER, EMPTY = 1, 2  # traits of a word: not at either end of a pattern; says nothing
+
+
+# ---- numbering texts: each distinct text gets the next number when it first appears
+
+
+def _crc_table() -> Array:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1).astype(np.uint32)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+@kernel
+def text_crc(data: Array, start: int, end: int) -> Any:
+    """The CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
+    crc = np.uint32(0xFFFFFFFF)
+    for i in range(start, end):
+        crc = _TABLE[(crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    return np.uint64(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@kernel
+def find_text(slots: Array, ptr: Array, data: Array, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
+    """Where a part of ``text`` is in the table, or where it would go: (number or -1, place, its CRC)."""
+    crc = text_crc(text, start, end)
+    mask = np.uint64(len(slots) - 1)
+    place = crc & mask
+    while slots[place] != 0:
+        entry = slots[place]
+        if entry >> np.uint64(32) == crc:
+            number = np.int64(entry & np.uint64(0xFFFFFFFF)) - 1
+            first = ptr[number]
+            if ptr[number + 1] - first == end - start:
+                same = True
+                for i in range(end - start):
+                    if data[first + i] != text[start + i]:
+                        same = False
+                        break
+                if same:
+                    return number, place, crc
+        place = (place + np.uint64(1)) & mask
+    return np.int64(-1), place, crc
+
+
+@kernel
+def _entry(crc: Any, number: int) -> Any:
+    return (crc << np.uint64(32)) | np.uint64(number + 1)
+
+
+@kernel
+def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
+    """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
+    start = ptr[count]
+    number, place, crc = find_text(slots, ptr, data, data, start, start + length)
+    if number >= 0:
+        return number
+    slots[place] = _entry(crc, count)
+    ptr[count + 1] = start + length
+    return np.int64(count)
+
+
+@kernel
+def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
+    """A hash table of ``size`` places over ``count`` distinct texts, entered in their order."""
+    slots = np.zeros(size, np.uint64)
+    mask = np.uint64(size - 1)
+    for number in range(count):
+        crc = text_crc(data, ptr[number], ptr[number + 1])
+        place = crc & mask
+        while slots[place] != 0:
+            place = (place + np.uint64(1)) & mask
+        slots[place] = _entry(crc, number)
+    return slots
+
+
+# ---- the fields of a block of lines: whatever is unusual in a line is left to Python (LOOK)
+
 
 # What became of a line.
 USABLE, LOOK, BLANK, OTHER_LANGUAGE, NOT_ALPHABETIC = 0, 1, 2, 3, 4
@@ -328,3 +414,113 @@ def intern_ends(
             else:
                 tail[begin + k // 2] = number
     return count
+
+
+# ---- the patterns of names
+
+
+@kernel
+def intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Array, into: Array) -> int:
+    count = 0
+    for i in range(size):
+        spaces = 0
+        for j in range(ptr[i], ptr[i + 1]):
+            spaces += data[j] == 32
+            if spaces == 2:
+                length = j - ptr[i]
+                into[at[count] : at[count] + length] = data[ptr[i] : j]
+                count += intern_last(slots, at, into, count, length) == count
+                break
+    return count
+
+
+@kernel
+def grouped(group: Array, groups: int) -> tuple[Array, Array]:
+    """Pointer to the members of each group and these, ascending; members of no group (negative) are left out."""
+    ptr = np.zeros(groups + 1, np.int64)
+    for g in group:
+        if g >= 0:
+            ptr[g + 1] += 1
+    for g in range(groups):
+        ptr[g + 1] += ptr[g]
+    place, members = ptr.copy(), np.empty(ptr[groups], np.int32)
+    for i in range(len(group)):
+        if group[i] >= 0:
+            members[place[group[i]]] = i
+            place[group[i]] += 1
+    return ptr, members
+
+
+@kernel
+def find_patterns(
+    name_ptr: Array,
+    names: Array,
+    word_slots: Array,
+    word_ptr: Array,
+    word_data: Array,
+    root: Array,
+    traits: Array,
+    used: Array,
+    pattern: Array,
+    unlisted_slots: Array,
+    unlisted_ptr: Array,
+    unlisted: Array,
+    unlisted_count: int,
+    slots: Array,
+    ptr: Array,
+    data: Array,
+    count: int,
+) -> tuple[int, int]:
+    """The pattern of every name made of letters a to z and underscores: the lemmas of its words with spaces between; of other
+    names it is ASK. Lemmas of listed words are marked as used, other words numbered. Returns how many of these there are, and
+    how many patterns."""
+    for i in range(len(pattern)):
+        size = 0
+        pattern[i] = NO_PATTERN
+        for j in range(name_ptr[i], name_ptr[i + 1]):
+            byte = names[j]
+            if byte == 95:
+                continue
+            if byte < 97 or byte > 122:
+                pattern[i] = ASK
+                break
+            if j == name_ptr[i] or names[j - 1] == 95:
+                size += 1
+        if pattern[i] == ASK or size == 0 or size > LONGEST:
+            continue
+        length = word = 0
+        empty, outer = True, False
+        start = name_ptr[i]
+        for end in range(name_ptr[i], name_ptr[i + 1] + 1):
+            if end < name_ptr[i + 1] and names[end] != 95:
+                continue
+            if start < end:
+                number, _, _ = find_text(word_slots, word_ptr, word_data, names, start, end)
+                trait = 0
+                source, first, last = names, start, end
+                if number >= 0:
+                    trait = traits[number]
+                    number = root[number]
+                    used[number] = True
+                    source, first, last = word_data, word_ptr[number], word_ptr[number + 1]
+                else:
+                    free = unlisted_ptr[unlisted_count]
+                    unlisted[free : free + end - start] = names[start:end]
+                    unlisted_count += (
+                        intern_last(unlisted_slots, unlisted_ptr, unlisted, unlisted_count, end - start) == unlisted_count
+                    )
+                if word > 0:
+                    data[ptr[count] + length] = 32
+                    length += 1
+                for j in range(first, last):
+                    data[ptr[count] + length] = source[j]
+                    length += 1
+                word += 1
+                empty = empty and (trait & EMPTY) != 0
+                outer = outer or ((word == 1 or word == size) and (trait & OUTER) != 0)
+            start = end + 1
+        if empty or outer:
+            continue
+        pattern[i] = intern_last(slots, ptr, data, count, length)
+        count += pattern[i] == count
+    return unlisted_count, count

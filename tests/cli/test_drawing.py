@@ -42,7 +42,7 @@ def test_data_draw_writes_the_choice_asked_for(project: Project, here: Command, 
 
 
 def test_data_report_prints_and_writes_the_same_numbers(project: Project, here: Command, tmp_path: Path) -> None:
-    options = ["--hops", 3, "--questions", project.questions]
+    options = ["--hops", 3]
     printed = here("data", "report", project.data, *options)
     assert printed.code == 0
     assert printed.out.splitlines()[0] == "questions: 28"
@@ -68,7 +68,6 @@ def test_wrong_input_is_one_line(own: Project, refused: Refused) -> None:
     refused([*draw[:3], known + "x", *draw[4:]], [f"{own.data} has no question '{known}x'. Did you mean "])
     refused([*draw[:2], str(own.graph), *draw[3:]], [f"{own.graph} is not a prepared data set"])
     refused(["data", "report", str(own.data), "-o", str(own.graph)], [f"{own.graph}", "name another folder"])
-    refused(["data", "report", str(own.data), "--questions", str(own.root / "no")], [f"{own.root}/no does not exist"])
     (own.root / "file").write_text("mine")
     refused([*draw[:-1], str(own.root / "file" / "p.svg")], [f"{own.root}/file"])
 

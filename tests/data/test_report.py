@@ -18,12 +18,10 @@ from mhgrn.data.report import (
     count_walks,
     exponent,
     question_concepts_found,
-    read_question_concepts,
     report,
     summary,
 )
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
-from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 
 
@@ -168,25 +166,9 @@ def test_question_concepts_are_looked_for_by_lemma(tmp_path: Path) -> None:
     ]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n\n" for row in rows), encoding="utf-8")
     data = prepare(tmp_path / "q.jsonl", graph, tmp_path / "data", PrepareOptions(workers=1))
-    concepts = read_question_concepts(tmp_path / "q.jsonl")
-    assert concepts == {"found": "dogs", "elsewhere": "cat", "unknown": "zebra"}
-    assert question_concepts_found(data, graph, concepts) == {"known": 3, "in the graph": 2, "found": 1}
-    assert report(data, 1, graph, concepts).summary["question_concept"]["found"] == 1
-    assert report(data, 1, graph, {}).summary["question_concept"]["known"] == 0
-    assert "question_concept" not in report(data, 1, graph).summary
+    assert question_concepts_found(data, graph) == {"known": 3, "in the graph": 2, "found": 1}
+    assert report(data, 1).summary["question_concept"]["found"] == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [("{\n", "q.jsonl:1: not JSON"), ("\n[1]\n", "q.jsonl:2: not a JSON object"), (b"\xff\n", "q.jsonl:1: not UTF-8")],
-)
-def test_malformed_question_files_are_named_with_their_line(text: str | bytes, says: str, tmp_path: Path) -> None:
-    (tmp_path / "q.jsonl").write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(UserError, match=says):
-        read_question_concepts(tmp_path)
-
-
-def test_real_question_concepts_are_mostly_found(shared_data: Path) -> None:
-    concepts = read_question_concepts(shared_data / "csqa")
-    assert len(concepts) == 9741 + 1221 + 1140
-    assert concepts["1afa02df02c908a558b4036e80242fac"] == "revolving door"
+def test_questions_that_name_no_concept_need_no_graph(small_data: PreparedData) -> None:
+    assert "question_concept" not in report(small_data, 1, "nowhere").summary

@@ -120,7 +120,9 @@ def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None)
     extractor = Extractor(hub_graph(), Limits(cap))
     expected = [extractor(m) for m in mentions]
     for workers in (1, 2, 3):
-        found = list(extract_all(hub_graph(), iter(mentions), Limits(cap), workers))
+        chunks = [mentions[i : i + 64] for i in range(0, len(mentions), 64)]
+        done = extractor.several(chunks[3])  # one was extracted before
+        found = list(extract_all(hub_graph(), iter([*chunks[:3], done, *chunks[4:]]), Limits(cap), workers))
         for name in ("concepts", "types", "head", "relation", "tail"):
             one_by_one = np.concatenate([getattr(subgraph, name) for subgraph in expected])
             assert np.array_equal(np.concatenate([getattr(chunk, name) for chunk in found]), one_by_one)

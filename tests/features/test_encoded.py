@@ -113,7 +113,7 @@ def test_only_what_prepared_data_reaches_is_built_and_is_the_same(
     everything = from_triples(starter_graph, encoder)
     assert some.items < everything.items == starter_graph.fact_count
     few, all_of_them = some.build(tmp_path / "some"), everything.build(tmp_path / "all")
-    np.testing.assert_array_equal(few.concepts, small_data.used_concepts())
+    np.testing.assert_array_equal(few.concepts, small_data.used)
     expected = all_of_them.vectors[np.searchsorted(all_of_them.concepts, few.concepts)]
     np.testing.assert_allclose(few.vectors.astype(np.float32), expected.astype(np.float32), atol=1e-3, rtol=1e-3)
     capped = from_triples(starter_graph, encoder, [small_data.folder], max_triples_per_concept=2)

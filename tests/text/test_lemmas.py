@@ -1,10 +1,27 @@
-"""Which concepts are looked for, and by which lemmas."""
+"""Which words a text has, which concepts are looked for, and by which lemmas."""
+
+import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.text.lemmas import BLACKLIST, LONGEST, PRONOUNS, STOP_WORDS, concept_pattern, lemma, lemmatise, tokenise
+from mhgrn.errors import UserError
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.text.lemmas import (
+    BLACKLIST,
+    DETERMINERS,
+    LEMMATISER,
+    LONGEST,
+    PRONOUNS,
+    STOP_WORDS,
+    concept_pattern,
+    lemma,
+    lemmatise,
+    respelt,
+    tokenise,
+)
 
 EDGE = "my you it its your i he she his her they them their our we".split()
 SAYING_NOTHING = """actually likely possibly want make my someone sometimes_people sometimes would want_to one something everybody
@@ -16,6 +33,7 @@ def test_the_published_lists_are_whole() -> None:
     assert BLACKLIST - set(SAYING_NOTHING) <= PRONOUNS
     assert STOP_WORDS.issuperset("i the of was having because against between haven wouldn theirs themselves very".split())
     assert not STOP_WORDS & {"want", "make", "school", "one"}
+    assert DETERMINERS <= STOP_WORDS
     assert LONGEST == 4
 
 
@@ -36,9 +54,14 @@ def test_a_concept_of_empty_words_is_not_looked_for(name: str) -> None:
     ("name", "pattern"),
     [
         ("desks", ("desk",)),
+        ("mine", ("mine",)),
         ("going_to_school", ("go", "to", "school")),
         ("make_the_bed", ("make", "the", "bed")),
-        ("x-ray", ("x", "-", "ray")),
+        ("x-ray", ("x", "ray")),
+        ("x_ray", ("x", "ray")),
+        ("valentine's_day", ("valentine", "day")),
+        ("valentines_day", ("valentine", "day")),
+        ("mother-in-law_joke", ("mother", "in", "law", "joke")),
         ("one_two_three_four", ("one", "two", "three", "four")),
         ("one_two_three_four_five", None),
         ("", None),
@@ -48,14 +71,112 @@ def test_a_pattern_is_the_lemmas_of_at_most_four_words(name: str, pattern: tuple
     assert concept_pattern(name) == pattern
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the dog's bowl", "the dog bowl"),
+        ("the dogs' bowls", "the dogs bowls"),
+        ("James' and Charles's car", "james and charles car"),
+        ("the dog’s bowl", "the dog bowl"),
+        ("an x-ray, ice‑cream", "an x ray , ice cream"),
+        ("'quoted' “words”", "' quoted ' \" words \""),
+        ("don't; o'clock", "don t ; o clock"),
+        ("a - b -- c", "a - b - - c"),
+        ("10 of 2,000 or 1,234,567.5 on the 3rd", "10 of 2000 or 1234567.5 on the 3rd"),
+        ("1, 2,34 and 3,4567", "1 , 2 , 34 and 3 , 4567"),
+        ("CAFÉ cafe\u0301 naïve", "café café naïve"),
+        ("ｄｏｇ ＤＯＧ １０", "dog dog 10"),
+        ("co\u00adop\u200berate\ufeff", "cooperate"),
+        ("ALL CAPS", "all caps"),
+        ("a_b\u00a0c\u3000d\ne\tf", "a b c d e f"),
+        ("dog😀cat 👍🏽", "dog 😀 cat 👍 🏽"),
+        ("İstanbul", "i̇stanbul"),
+        ("\ud800 dog", "dog"),
+        ("?!…", "? ! . . ."),
+        ("", ""),
+        (" \n", ""),
+    ],
+)
+def test_words_of_unusual_texts(text: str, words: str) -> None:
+    assert tokenise(text) == words.split()
+
+
 @given(st.text(st.characters(codec="utf-8"), max_size=30))
-def test_words_cover_the_text_and_do_not_depend_on_case_or_underscores(text: str) -> None:
+def test_words_are_those_of_their_own_text(text: str) -> None:
     words = tokenise(text)
-    assert "".join(words) == "".join(text.lower().replace("_", " ").split())
+    assert all(words)
+    assert not any(character.isspace() or character == "_" for word in words for character in word)
     assert tokenise(" ".join(words)) == words
+    assert tokenise("_".join(words)) == words
+    assert tokenise(unicodedata.normalize("NFD", text)) == tokenise(unicodedata.normalize("NFC", text))
     assert lemmatise(text) == tuple(map(lemma, words))
 
 
-@pytest.mark.parametrize(("word", "root"), [("mice", "mouse"), ("went", "go"), ("children", "child"), ("desk", "desk"), ("?", "?")])
+@given(st.text("abcs'-,. 0123", max_size=20))
+def test_no_letter_or_digit_is_lost_but_possessive_endings(text: str) -> None:
+    kept, given_ = "".join(tokenise(text)), [c for c in text if c.isalnum()]
+    possessives = text.count("'s")
+    assert len(given_) - possessives <= sum(c.isalnum() for c in kept) <= len(given_)
+    assert tokenise(text.upper()) == tokenise(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "root"),
+    [
+        ("mice", "mouse"),
+        ("went", "go"),
+        ("gone", "go"),
+        ("playing", "play"),
+        ("travelling", "travel"),
+        ("children", "child"),
+        ("desk", "desk"),
+        ("opera", "opera"),
+        ("3rd", "3rd"),
+        ("?", "?"),
+    ],
+)
 def test_lemmas_are_dictionary_forms(word: str, root: str) -> None:
     assert lemma(word) == root
+
+
+@given(st.text("qxzjk", min_size=4, max_size=12))
+def test_a_word_outside_the_dictionary_is_its_own_lemma(word: str) -> None:
+    assert lemma(word) == word
+    assert respelt(word) == word
+
+
+@pytest.mark.parametrize(
+    ("british", "american"),
+    [
+        ("colour", "color"),
+        ("theatre", "theater"),
+        ("grey", "gray"),
+        ("organise", "organize"),
+        ("organisation", "organization"),
+        ("favourite", "favorite"),
+        ("traveller", "traveler"),
+        ("licence", "license"),
+        ("catalogue", "catalog"),
+        ("anaesthetic", "anesthetic"),
+        ("tyre", "tire"),
+        ("café", "cafe"),
+        ("naïve", "naive"),
+    ],
+)
+def test_another_spelling_is_american_and_without_accents(british: str, american: str) -> None:
+    assert lemma(respelt(lemma(british))) == lemma(american)
+
+
+@pytest.mark.parametrize(
+    "word", "hour four flour tour acre shoe small skill science promise exercise sentence desk 10 한국".split()
+)
+def test_other_words_have_no_other_spelling(word: str) -> None:
+    assert respelt(word) == word == lemma(word)
+
+
+def test_a_graph_made_by_other_rules_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    KnowledgeGraph.from_facts([("desk", "AtLocation", "school")]).save(tmp_path / "graph")
+    assert "rules" in LEMMATISER
+    monkeypatch.setattr("mhgrn.kg.graph.LEMMATISER", LEMMATISER + "0")
+    with pytest.raises(UserError, match="Build the graph again"):
+        KnowledgeGraph.load(tmp_path / "graph")

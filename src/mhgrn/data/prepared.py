@@ -165,7 +165,7 @@ class PrepareOptions:
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
     """The concepts of each of a question's statements."""
     build = BUILDERS[statement]
-    return [grounder.mentions(build(question.stem, choice), choice) for choice in question.choices]
+    return grounder.all_mentions([build(question.stem, choice) for choice in question.choices], question.choices)
 
 
 def statement_builder(name: str, questions: Sequence[Question]) -> str:

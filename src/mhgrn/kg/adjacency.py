@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
-from mhgrn.kg.interning import text_hash
 
 Array = NDArray[Any]
 
@@ -50,10 +49,14 @@ def first_of_each(head: Array, relation: Array, tail: Array, concepts: int, rela
     return kept
 
 
+@kernel
 def pointer(rows: Array, size: int) -> Array:
     """Where each of ``size`` rows begins, given the sorted row numbers of its entries."""
-    ptr: Array = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
+    ptr = np.zeros(size + 1, np.int64)
+    for row in rows:
+        ptr[row + 1] += 1
+    for row in range(size):
+        ptr[row + 1] += ptr[row]
     return ptr
 
 
@@ -63,7 +66,9 @@ def facts_hash(name_ptr: Array, name_bytes: Array, head_ptr: Array, tail: Array,
     n = len(head_ptr) - 1
     names, result = np.empty(n, np.uint64), np.zeros(n, np.uint64)
     for i in range(n):
-        names[i] = text_hash(name_bytes, name_ptr[i], name_ptr[i + 1])
+        names[i] = np.uint64(0xCBF29CE484222325)  # FNV-1a
+        for j in range(name_ptr[i], name_ptr[i + 1]):
+            names[i] = (names[i] ^ np.uint64(name_bytes[j])) * np.uint64(0x100000001B3)
     for h in range(n):
         for e in range(head_ptr[h], head_ptr[h + 1]):
             t = tail[e]

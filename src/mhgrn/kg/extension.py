@@ -38,7 +38,7 @@ class ExtendedGraph(KnowledgeGraph):
         self.weight = None
         self.names = _Names(base.names, new)
         self._new_words = {form: root for name in new for root in map(lemma, tokenise(name)) for form in (root, *inflected(root))}
-        self._new_words |= {word: lemma(word) for name in new for word in tokenise(name)}
+        self._new_words |= {word: lemma(word) for name in new for part in tokenise(name) for word in (part, lemma(part))}
         self._new_patterns: dict[tuple[str, ...], list[int]] = {}
         for name, number in new.items():
             if (pattern := concept_pattern(name)) is not None:
@@ -47,8 +47,19 @@ class ExtendedGraph(KnowledgeGraph):
     def lemma(self, word: str) -> str:
         return self._new_words.get(word) or super().lemma(word)
 
+    def knows_word(self, word: str) -> bool:
+        return word in self._new_words or super().knows_word(word)
+
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         return super().with_pattern(lemmas) + self._new_patterns.get(lemmas, [])
+
+    def is_pattern(self, lemmas: str) -> bool:
+        return tuple(lemmas.split(" ")) in self._new_patterns or super().is_pattern(lemmas)
+
+    def begins_pattern(self, first: str, second: str) -> bool:
+        return super().begins_pattern(first, second) or any(
+            new[:2] == (first, second) for new in self._new_patterns if len(new) > 2
+        )
 
 
 def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int]) -> Iterator[Edge]:

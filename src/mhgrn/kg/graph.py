@@ -14,7 +14,7 @@ from mhgrn.kg.schema import Schema
 from mhgrn.kg.spelling import one_edit_away
 from mhgrn.kg.strings import StringIndex
 from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json, write_text
-from mhgrn.text.lemmas import LEMMATISER, lemmatise
+from mhgrn.text.lemmas import LEMMATISER, is_english, lemmatise
 
 MARKER = "graph.json"
 FORMAT = 2
@@ -57,6 +57,7 @@ class KnowledgeGraph:
         self.facts_hash = arrays["facts_hash"]  # for each concept, a number that stands for all its facts
         self.names = StringIndex.from_arrays("name", arrays)
         self._patterns = StringIndex.from_arrays("pattern", arrays)
+        self._beginnings = StringIndex.from_arrays("beginning", arrays)
         self._words = StringIndex.from_arrays("word", arrays)
         self._lemmas = StringIndex.from_arrays("lemma", arrays)
         self._arrays = arrays
@@ -66,7 +67,9 @@ class KnowledgeGraph:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        about = read_marker(folder, MARKER, "knowledge graph", FORMAT, ("lemmatiser", "arrays", "schema", "names", "fingerprint"))
+        about = read_marker(
+            folder, MARKER, "knowledge graph", FORMAT, ("lemmatiser", "listed_words", "arrays", "schema", "names", "fingerprint")
+        )
         if about["lemmatiser"] != LEMMATISER:
             raise UserError(
                 f"{folder} was built with {about['lemmatiser']}, {LEMMATISER} is installed: words would be matched by other"
@@ -131,14 +134,18 @@ class KnowledgeGraph:
             "neighbour": neighbour,
             "facts_hash": facts_hash(names.ptr, names.data, head_ptr, tail, relation),
             **names.to_arrays("name"),
-            **pattern_arrays(names),
         }
+        patterns, listed_words = pattern_arrays(names)
+        arrays |= patterns
+        for array in arrays.values():  # kernels are compiled once for arrays in memory and for mapped ones
+            array.setflags(write=False)
         about = {
             "format": FORMAT,
             "concepts": n,
             "facts": count,
             "schema": schema.to_dict(),
             "lemmatiser": LEMMATISER,
+            "listed_words": listed_words,
             "source": source,
             "names": fingerprint(names.data, names.ptr),
             "fingerprint": fingerprint(
@@ -214,7 +221,17 @@ class KnowledgeGraph:
     def lemma(self, word: str) -> str:
         """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""
         number = self._words.find(word)
-        return word if number is None else self._lemmas[int(self._arrays["word_lemma"][number])]
+        root = -1 if number is None else int(self._arrays["word_lemma"][number])
+        return word if root < 0 else self._lemmas[root]
+
+    def knows_word(self, word: str) -> bool:
+        """Whether a lower-cased word is one of the concepts' names, or has the lemma of one."""
+        return self._words.find(word) is not None
+
+    def lists_word(self, word: str) -> bool:
+        """Whether the lemma dictionary has a lower-cased word; loads it only for a word that the graph does not know."""
+        number = self._words.find(word)
+        return is_english(word) if number is None else number < self.about["listed_words"]
 
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up), ascending."""
@@ -224,6 +241,14 @@ class KnowledgeGraph:
         start, end = self._arrays["pattern_concept_ptr"][number : number + 2]
         found: list[int] = self._arrays["pattern_concept"][start:end].tolist()
         return found
+
+    def is_pattern(self, lemmas: str) -> bool:
+        """Whether some concept has these lemmas, given with spaces between."""
+        return self._patterns.find(lemmas) is not None
+
+    def begins_pattern(self, first: str, second: str) -> bool:
+        """Whether these are the first lemmas of the pattern of a concept of three or four words."""
+        return self._beginnings.find(f"{first} {second}") is not None
 
     def neighbours(self, concept: int) -> Ints:
         return self.neighbour[self.neighbour_ptr[concept] : self.neighbour_ptr[concept + 1]]
@@ -273,5 +298,5 @@ class KnowledgeGraph:
         """The same edges with their relation labels dealt out at random, a control; parallel edges that draw the same label
         become one, and weights are not kept."""
         rng = np.random.default_rng(seed)
-        head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(self.relation)
+        head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})

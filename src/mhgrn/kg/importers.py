@@ -12,10 +12,10 @@ from mhgrn.errors import UserError
 from mhgrn.kg.adjacency import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
+from mhgrn.kg.kernels import intern_ends
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
 from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
-from mhgrn.kg.splitting import intern_ends
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar
 from mhgrn.storage import file_fingerprint
@@ -105,10 +105,14 @@ class FactTable:
 
     def _distinct(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Every fact once, with its first weight, in order of head, tail and relation."""
-        head, relation, tail, weight = (np.concatenate(column) for column in zip(*self._columns, strict=True))
-        first = first_of_each(head, relation, tail, self.names.count, int(relation.max(initial=0)) + 1)
-        self.report.duplicates += len(head) - len(first)
-        return head[first], relation[first], tail[first], weight[first]
+        parts = [list(column) for column in zip(*self._columns, strict=True)]
+        self._columns = []  # each column is joined and then freed, so that there are never two copies of all
+        columns = [np.concatenate(parts.pop(0)) for _ in range(4)]
+        relations = int(columns[1].max(initial=0)) + 1
+        first = first_of_each(columns[0], columns[1], columns[2], self.names.count, relations)
+        self.report.duplicates += len(columns[0]) - len(first)
+        head, relation, tail, weight = (columns.pop(0)[first] for _ in range(4))
+        return head, relation, tail, weight
 
     def graph(self, source: dict[str, Any]) -> KnowledgeGraph:
         """The graph of what was gathered."""

@@ -1,79 +1,14 @@
-"""Kernels that number texts: each distinct text gets the next number when it first appears."""
+"""Texts being numbered: each distinct text gets the next number when it first appears."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.compiled import kernel
+from mhgrn.kg.kernels import fill_slots, intern_last
 from mhgrn.kg.strings import StringIndex, slot_count
 
 Array = NDArray[Any]
-
-
-@kernel
-def text_hash(data: Array, start: int, end: int) -> Any:
-    """FNV-1a with its upper half folded in; :meth:`StringIndex.find` computes the same."""
-    mixed = np.uint64(0xCBF29CE484222325)
-    for i in range(start, end):
-        mixed = (mixed ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-    return mixed ^ (mixed >> np.uint64(32))
-
-
-@kernel
-def _place(slots: Array, ptr: Array, data: Array, start: int, end: int) -> tuple[Any, Any, Any]:
-    """Where a text of ``data`` is in the table, or where it would go: (place, number or -1, its hash)."""
-    mixed = text_hash(data, start, end)
-    mask = np.uint64(len(slots) - 1)
-    place = mixed & mask
-    tag = mixed >> np.uint64(32)
-    while slots[place] != 0:
-        entry = slots[place]
-        if entry >> np.uint64(32) == tag:
-            number = np.int64(entry & np.uint64(0xFFFFFFFF)) - 1
-            first = ptr[number]
-            if ptr[number + 1] - first == end - start:
-                same = True
-                for i in range(end - start):
-                    if data[first + i] != data[start + i]:
-                        same = False
-                        break
-                if same:
-                    return place, number, mixed
-        place = (place + np.uint64(1)) & mask
-    return place, np.int64(-1), mixed
-
-
-@kernel
-def _entry(mixed: Any, number: int) -> Any:
-    return (mixed >> np.uint64(32) << np.uint64(32)) | np.uint64(number + 1)
-
-
-@kernel
-def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
-    """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
-    start = ptr[count]
-    place, number, mixed = _place(slots, ptr, data, start, start + length)
-    if number >= 0:
-        return number
-    slots[place] = _entry(mixed, count)
-    ptr[count + 1] = start + length
-    return np.int64(count)
-
-
-@kernel
-def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
-    """A hash table of ``size`` places over ``count`` distinct texts, entered in their order."""
-    slots = np.zeros(size, np.uint64)
-    mask = np.uint64(size - 1)
-    for number in range(count):
-        mixed = text_hash(data, ptr[number], ptr[number + 1])
-        place = mixed & mask
-        while slots[place] != 0:
-            place = (place + np.uint64(1)) & mask
-        slots[place] = _entry(mixed, number)
-    return slots
 
 
 class Interner:
@@ -105,11 +40,6 @@ class Interner:
 
     def __getitem__(self, number: int) -> str:
         return bytes(self.data[self.ptr[number] : self.ptr[number + 1]]).decode()
-
-    def since(self, number: int) -> list[str]:
-        """The texts from this number on."""
-        data, bounds = self.data[: self.ptr[self.count]].tobytes(), self.ptr[number : self.count + 1].tolist()
-        return [data[start:end].decode() for start, end in pairwise(bounds)]
 
     def index(self) -> StringIndex:
         """The finished index: the same texts in the same order give the same bytes."""

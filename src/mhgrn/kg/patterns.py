@@ -1,170 +1,108 @@
 """By which words a graph's concepts are found in texts: lemma sequences → concepts, and words → lemmas, as arrays."""
 
-from array import array
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.compiled import kernel
-from mhgrn.kg.interning import Interner, intern_last
+from mhgrn.kg.interning import Interner
+from mhgrn.kg.kernels import ASK, EMPTY, NO_PATTERN, OUTER, find_patterns, grouped, intern_beginnings
 from mhgrn.kg.strings import StringIndex
-from mhgrn.text.lemmas import LONGEST, concept_pattern, inflected, lemma, may_begin_or_end, says_nothing, tokenise
+from mhgrn.text.lemmas import (
+    LONGEST,
+    concept_pattern,
+    dictionary,
+    may_begin_or_end,
+    says_nothing,
+    tokenise,
+)
 
 Array = NDArray[Any]
 
-CHUNK = 1 << 20  # names split into words at a time
-NO_PATTERN, ASK = -1, -2
+CHUNK = 1 << 16  # names looked at by one call of the kernel: tables grow with what they hold
 
 
-def pattern_arrays(names: StringIndex) -> dict[str, Array]:
-    """The arrays of the patterns of all concepts: ``pattern_*`` (texts), ``pattern_concept_ptr`` and ``pattern_concept`` (which
-    concepts have a pattern), ``word_*`` (texts) and ``word_lemma`` (a word's lemma, one of ``lemma_*``)."""
-    words, patterns, vocabulary = Interner(), Interner(), _Vocabulary()
-    pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int64)  # of each concept
-    lemma_of, traits = array("q"), array("B")  # of each word
+def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
+    """The arrays by which concepts are found in texts.
+
+    ``pattern_*`` are the patterns' texts, ``pattern_concept_ptr`` and ``pattern_concept`` say which concepts have each;
+    ``beginning_*`` are the first two words of longer patterns; ``word_*`` are the words of the names and all others with their
+    lemmas, which a text may use, ``word_lemma`` a word's lemma, one of ``lemma_*`` (-1 if it is its own). The second result is how
+    many of the words, the first ones, are of the lemma dictionary.
+    """
+    known, patterns, unlisted = _known_words(), Interner(), Interner()
+    pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
+    used = np.zeros(len(known.texts), dtype=bool)  # is the lemma of a word of some concept
+    listed = known.texts.slots, known.texts.ptr, known.texts.data, known.root, known.traits
     for start in range(0, len(names), CHUNK):
         ptr, part = names.ptr[start : start + CHUNK + 1], pattern_of[start : start + CHUNK]
-        found, sizes = np.zeros((len(part), LONGEST), dtype=np.int64), np.zeros(len(part), dtype=np.int64)
-        words.reserve(found.size, int(ptr[-1] - ptr[0]))
-        words.count = _split_names(ptr, names.data, found, sizes, words.slots, words.ptr, words.data, words.count)
-        for word in words.since(len(lemma_of)):
-            lemma_of.append(vocabulary.lemma(word))
-            traits.append(_OUTER * (not may_begin_or_end(word)) + _EMPTY * says_nothing(word, lemma(word)))
-        roots = vocabulary.lemmas()
-        of_words = np.array(lemma_of), np.array(traits)
-        patterns.reserve(len(part), int(_pattern_bytes(found, sizes, of_words[0], roots.ptr)))
-        where = part, patterns.slots, patterns.ptr, patterns.data, patterns.count
-        patterns.count = _join_lemmas(found, sizes, *of_words, roots.ptr, roots.data, *where)
+        size = int(ptr[-1] - ptr[0])
+        unlisted.reserve(LONGEST * len(part), size)
+        patterns.reserve(len(part), size + known.growth * LONGEST * len(part))
+        of_words = unlisted.slots, unlisted.ptr, unlisted.data, unlisted.count
+        of_patterns = patterns.slots, patterns.ptr, patterns.data, patterns.count
+        unlisted.count, patterns.count = find_patterns(ptr, names.data, *listed, used, part, *of_words, *of_patterns)
         for number in np.flatnonzero(part == ASK).tolist():
             name = names[start + number]
             for word in tokenise(name):
-                vocabulary.lemma(word)
+                if (place := known.texts.find(word)) is None:
+                    unlisted.add(word.encode())
+                else:
+                    used[known.root[place]] = True
             pattern = concept_pattern(name)
             part[number] = NO_PATTERN if pattern is None else patterns.add(" ".join(pattern).encode())
-    vocabulary.add_inflections()
-    concept_ptr, concepts = _grouped(pattern_of, patterns.count)
-    return {
+    concept_ptr, concepts = grouped(pattern_of, patterns.count)
+    words, listed_words = _word_arrays(known, used, unlisted)
+    arrays = {
         **patterns.index().to_arrays("pattern"),
-        **StringIndex.of(vocabulary.words).to_arrays("word"),
-        **vocabulary.lemmas().to_arrays("lemma"),
+        **_beginnings(patterns).to_arrays("beginning"),
+        **words,
         "pattern_concept_ptr": concept_ptr,
         "pattern_concept": concepts,
-        "word_lemma": np.fromiter(vocabulary.words.values(), dtype=np.int32, count=len(vocabulary.words)),
     }
+    return arrays, listed_words
 
 
-class _Vocabulary:
-    """Words and the numbers of their lemmas."""
-
-    def __init__(self) -> None:
-        self.words: dict[str, int] = {}
-        self._roots: dict[str, int] = {}
-
-    def lemma(self, word: str) -> int:
-        root = lemma(word)
-        number = self._roots.setdefault(root, len(self._roots))
-        self.words[word] = number
-        return number
-
-    def add_inflections(self) -> None:
-        """Add the other words that have the same lemmas: a text may use them."""
-        for root, number in self._roots.items():
-            for word in inflected(root):
-                self.words[word] = number
-
-    def lemmas(self) -> StringIndex:
-        return StringIndex.of(self._roots)
+def _beginnings(patterns: Interner) -> StringIndex:
+    """The first two lemmas of every pattern of more: most stretches of a text begin none, and need not be looked up."""
+    found = Interner()
+    found.reserve(patterns.count, int(patterns.ptr[patterns.count]))
+    found.count = intern_beginnings(patterns.ptr, patterns.data, patterns.count, found.slots, found.ptr, found.data)
+    return found.index()
 
 
-_OUTER, _EMPTY = 1, 2  # traits of a word: not at either end of a pattern; says nothing
+def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
+    chosen = np.flatnonzero(used[known.root] | used)
+    words = StringIndex.of(known.texts[word] for word in chosen.tolist())
+    more = unlisted.ptr[: unlisted.count + 1]
+    ptr, data = np.concatenate([words.ptr, words.ptr[-1] + more[1:]]), np.concatenate([words.data, unlisted.data[: more[-1]]])
+    root = known.root[chosen]
+    other = root != chosen
+    roots, number = np.unique(root[other], return_inverse=True)
+    word_lemma = np.full(len(ptr) - 1, -1, dtype=np.int32)
+    word_lemma[np.flatnonzero(other)] = number
+    lemmas = StringIndex.of(known.texts[root] for root in roots.tolist())
+    arrays = {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
+    return arrays, len(chosen)
 
 
-def _grouped(group: Array, groups: int) -> tuple[Array, Array]:
-    """The members of each group, ascending; members of no group (negative) are left out."""
-    members = np.flatnonzero(group >= 0)
-    counts = np.bincount(group[members], minlength=groups)
-    order = np.argsort(group[members], kind="stable")
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), members[order].astype(np.int32)
+class _Known(NamedTuple):
+    """The words that the lemmatiser knows, and their lemmas; every other word is its own lemma and has no traits."""
+
+    texts: StringIndex
+    root: Array  # [texts] number of each one's lemma
+    traits: Array  # [texts] OUTER, EMPTY, or both
+    growth: int  # bytes by which a lemma may be longer than its word
 
 
-@kernel
-def _split_names(ptr: Array, data: Array, found: Array, sizes: Array, slots: Array, at: Array, into: Array, count: int) -> int:
-    """The words of names made of letters a to z and underscores; of others the size is ASK. Returns the number of words."""
-    for i in range(len(ptr) - 1):
-        size = 0
-        for j in range(ptr[i], ptr[i + 1]):
-            byte = data[j]
-            if byte == 95:
-                continue
-            if byte < 97 or byte > 122:
-                size = ASK
-                break
-            if j == ptr[i] or data[j - 1] == 95:
-                size += 1
-        sizes[i] = size
-        if size > found.shape[1] or size <= 0:
-            continue
-        word = length = 0
-        for j in range(ptr[i], ptr[i + 1]):
-            if data[j] != 95:
-                into[at[count] + length] = data[j]
-                length += 1
-            if length > 0 and (data[j] == 95 or j + 1 == ptr[i + 1]):
-                found[i, word] = intern_last(slots, at, into, count, length)
-                count += found[i, word] == count
-                word += 1
-                length = 0
-    return count
-
-
-@kernel
-def _pattern_bytes(found: Array, sizes: Array, lemma_of: Array, ptr: Array) -> int:
-    total = 0
-    for i in range(len(sizes)):
-        if 0 < sizes[i] <= found.shape[1]:
-            for k in range(sizes[i]):
-                root = lemma_of[found[i, k]]
-                total += ptr[root + 1] - ptr[root] + 1
-    return total
-
-
-@kernel
-def _join_lemmas(
-    found: Array,
-    sizes: Array,
-    lemma_of: Array,
-    traits: Array,
-    lemma_ptr: Array,
-    lemma_data: Array,
-    pattern: Array,
-    slots: Array,
-    ptr: Array,
-    data: Array,
-    count: int,
-) -> int:
-    """The pattern of every name: the lemmas of its words with spaces between. Returns the number of patterns."""
-    for i in range(len(sizes)):
-        size = sizes[i]
-        pattern[i] = ASK if size == ASK else NO_PATTERN
-        if size <= 0 or size > found.shape[1]:
-            continue
-        if (traits[found[i, 0]] | traits[found[i, size - 1]]) & _OUTER:
-            continue
-        empty = True
-        for k in range(size):
-            empty = empty and (traits[found[i, k]] & _EMPTY) != 0
-        if empty:
-            continue
-        length = 0
-        for k in range(size):
-            root = lemma_of[found[i, k]]
-            if k > 0:
-                data[ptr[count] + length] = 32
-                length += 1
-            for j in range(lemma_ptr[root], lemma_ptr[root + 1]):
-                data[ptr[count] + length] = lemma_data[j]
-                length += 1
-        pattern[i] = intern_last(slots, ptr, data, count, length)
-        count += pattern[i] == count
-    return count
+@cache
+def _known_words() -> _Known:
+    listed = dictionary()
+    number = {text: i for i, text in enumerate(listed)}
+    texts = StringIndex.of(number)
+    roots = list(listed.values())
+    root = np.array([number[text] for text in roots])
+    traits = [OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of) for text, of in zip(number, roots, strict=True)]
+    lengths = np.diff(texts.ptr)
+    return _Known(texts, root, np.array(traits, dtype=np.uint8), int((lengths[root] - lengths).max()))

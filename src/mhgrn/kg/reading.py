@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.interning import Interner
+from mhgrn.kg.kernels import BLANK, LOOK, NOT_ALPHABETIC, OTHER_LANGUAGE, USABLE, split_assertions, split_table
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import MAX_RELATIONS, Schema
-from mhgrn.kg.splitting import BLANK, LOOK, NOT_ALPHABETIC, OTHER_LANGUAGE, USABLE, split_assertions, split_table
 
 Array = NDArray[Any]
 Format = Literal["conceptnet", "tsv", "csv", "ntriples", "parquet"]

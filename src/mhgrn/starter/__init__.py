@@ -10,6 +10,7 @@ from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.storage import file_fingerprint, fingerprint
+from mhgrn.text.lemmas import LEMMATISER
 
 HERE = Path(__file__).parent
 FACTS = HERE / "facts.tsv"
@@ -26,7 +27,7 @@ def cache_folder() -> Path:
     """Where the starter model is kept: $MHGRN_CACHE, or the user's cache folder."""
     base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
     contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
-    return Path(base) / f"starter-{version('mhgrn')}-{fingerprint(contents)[:8]}"
+    return Path(base) / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATISER)[:8]}"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,21 @@
 """Words and their lemmas, and which concepts may be found in a text by them."""
 
 import re
+import unicodedata
 from functools import cache
 from importlib.metadata import version
 
-LEMMATISER = f"simplemma {version('simplemma')}"
+RULES = 3  # the number of this module's rules: a graph is looked up by the rules its index was made with
+LEMMATISER = f"simplemma {version('simplemma')}, rules {RULES}"
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphens, zero-width marks
+# Curly quotes, the Unicode hyphen, and the underscore of concept names.
+_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "_": " "})
+_DROPPED = re.compile(r"(?<=\w)'s\b|(?<=s)'(?!\w)|(?<=\d),(?=\d{3}(?!\d))")  # dog's, James', 2,000
+_WITHIN_WORDS = re.compile(r"(?<=\w)['-](?=\w)")  # x-ray, don't
+_WORD = re.compile(r"\d+\.\d+|[\w\u0300-\u036f]+|[^\w\s\ud800-\udfff]")
 
-PRONOUNS = frozenset("i you he she it we they me him her us them my your his its our their mine yours hers ours theirs".split())
+PRONOUNS = frozenset("i you he she it we they me him her us them my your his its our their yours hers ours theirs".split())
 # A concept that begins or ends with one of these is never looked for.
 _EDGE = frozenset("my you it its your i he she his her they them their our we".split())
 # Lemmas that say nothing about what a text is about.
@@ -25,42 +32,113 @@ STOP_WORDS = frozenset(
     just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn
     wasn weren won wouldn""".split()
 )
+# Names of concepts leave these out: "ride_bike" is "ride a bike", "wait_turn" is "wait their turn".
+DETERMINERS = frozenset("a an the my your his her its our their".split())
 LONGEST = 4  # words in a concept that is looked for
+
+# Where the lemmatiser's dictionary strays from today's English: it names another word ("playe", "gan", "ski"), or takes what is
+# mostly a verb for a noun ("buying"). Found among the words of two published sets of questions.
+_CORRECTED = dict(
+    pair.split(">")
+    for pair in """
+    acting>act worse>bad baking>bake beating>beat breathing>breathe breeding>breed bringing>bring burning>burn buying>buy
+    carving>carve crafted>craft cutting>cut deposited>deposit developed>develop drowning>drown feeding>feed filling>fill
+    finding>find fixed>fix fixes>fix fixing>fix flooding>flood folding>fold freezing>freeze frolicked>frolic
+    frolicking>frolic gathering>gather gone>go growing>grow guarding>guard hanging>hang harvesting>harvest healing>heal
+    hearing>hear heating>heat hunting>hunt labelled>label labelling>label longed>long mimicked>mimic mimicking>mimic
+    mixed>mix mixes>mix mixing>mix morals>moral panicked>panic panicking>panic playing>play preferred>prefer
+    preferring>prefer recycling>recycle signalled>signal signalling>signal singing>sing sitting>sit skies>sky smoking>smoke
+    smoothed>smooth smoothing>smooth splitting>split springing>spring swearing>swear swore>swear swinging>swing
+    thanked>thank thanking>thank thinking>think trading>trade travelled>travel travelling>travel winged>wing writing>write
+    """.split()
+) | {word: word for word in "bare cola dice mars opera spade span weed".split()}
+_AMERICAN = dict(
+    pair.split(">")
+    for pair in """
+    aeroplane>airplane aluminium>aluminum cheque>check cosy>cozy doughnut>donut draught>draft grey>gray jewellery>jewelry
+    kerb>curb manoeuvre>maneuver mould>mold moustache>mustache mum>mom plough>plow programme>program pyjamas>pajamas
+    sceptic>skeptic sceptical>skeptical storey>story sulphur>sulfur tyre>tire
+    """.split()
+)
+# British endings and their American forms, taken where the result is a word.
+_AMERICAN_ENDINGS = [
+    (re.compile(pattern), american)
+    for pattern, american in (
+        (r"our(?=\w*$)", "or"),  # colour, favourite
+        (r"(?<=[^aeiou])re$", "er"),  # theatre
+        (r"(?<=[iy])s(?=(e|er|ation)$)", "z"),  # organise, analyse, organisation
+        (r"ogue$", "og"),  # catalogue
+        (r"ence$", "ense"),  # licence
+        (r"ll(?=(er|or|ing|ed)?$)", "l"),  # traveller
+        (r"[ao]e(?=\w{3})", "e"),  # anaesthetic, foetus
+    )
+]
+_MAY_BE_BRITISH = re.compile(r"our|re$|[iy]s(e|er|ation)$|ogue$|ence$|ll|[ao]e")
+_SHORTEST_BRITISH = 5  # letters; "four" and "acre" are no spellings of "for" and "acer"
 
 
 def tokenise(text: str) -> list[str]:
-    """Lower-cased words and single marks; an underscore is a space.
+    """Lower-cased words and single marks, in Unicode's compatible composed form.
 
-    >>> tokenise("The cat's x-ray")
-    ['the', 'cat', "'", 's', 'x', '-', 'ray']
+    A hyphen or apostrophe within a word and an underscore are spaces; possessive endings and the commas of a number go.
+
+    >>> tokenise("The cat's x-ray (James’ idea) cost 2,000.")
+    ['the', 'cat', 'x', 'ray', '(', 'james', 'idea', ')', 'cost', '2000', '.']
     """
-    return _WORD.findall(text.lower().replace("_", " "))
+    if text.isascii():
+        text = text.lower().replace("_", " ")
+    else:
+        text = unicodedata.normalize("NFKC", text.translate(_UNSEEN)).lower()
+        text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    return _WORD.findall(_WITHIN_WORDS.sub(" ", _DROPPED.sub("", text)))
 
 
 @cache
-def _dictionary() -> dict[str, str]:
+def dictionary() -> dict[str, str]:
+    """Every word whose lemma is known, in small letters, and its lemma."""
     from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
-    listed = DefaultDictionaryFactory().get_dictionary("en")
-    lemmas = {word.lower(): root.lower() for word, root in listed.items()}
+    listed = list(DefaultDictionaryFactory().get_dictionary("en").items())
+    lemmas = {word.lower(): root.lower() for word, root in listed}
     # where a word is listed in capitals too ("AI", "ai"), the small letters count
-    lemmas.update((word, root.lower()) for word, root in listed.items() if word == word.lower())
-    return lemmas
+    lemmas.update((word, root.lower()) for word, root in listed if word == word.lower())
+    lemmas.update(_CORRECTED)
+    american = {root: spelling for root in set(lemmas.values()) if (spelling := _american(root, lemmas)) is not None}
+    found = {word: american.get(root, root) for word, root in lemmas.items()}
+    # lemmas and words with rules of their own are words too
+    return {text: text for text in [*found.values(), *sorted(STOP_WORDS | BLACKLIST)]} | found
+
+
+def _american(root: str, lemmas: dict[str, str]) -> str | None:
+    """The lemma of the American spelling of a lemma in British spelling."""
+    if len(root) >= _SHORTEST_BRITISH and _MAY_BE_BRITISH.search(root):
+        for british, american in _AMERICAN_ENDINGS:
+            spelling = british.sub(american, root, count=1)
+            if spelling != root and spelling in lemmas:
+                return lemmas[spelling]
+    return None
 
 
 def lemma(word: str) -> str:
     """The dictionary form of a lower-cased word; a word that the dictionary lacks is its own.
 
-    >>> lemma("desks"), lemma("children"), lemma("quokkas")
-    ('desk', 'child', 'quokkas')
+    British and American spellings have one lemma.
+
+    >>> lemma("desks"), lemma("children"), lemma("colours"), lemma("quokkas")
+    ('desk', 'child', 'color', 'quokkas')
     """
-    return _dictionary().get(word, word)
+    return dictionary().get(word, word)
+
+
+def is_english(word: str) -> bool:
+    """Whether the dictionary has a lower-cased word."""
+    return word in dictionary()
 
 
 @cache
 def _inflections() -> dict[str, list[str]]:
     words: dict[str, list[str]] = {}
-    for word, root in _dictionary().items():
+    for word, root in dictionary().items():
         words.setdefault(root, []).append(word)
     return words
 
@@ -72,6 +150,17 @@ def inflected(root: str) -> list[str]:
     ['desk', 'desked', 'desking', 'desks']
     """
     return _inflections().get(root, [])
+
+
+def respelt(root: str) -> str:
+    """A lemma without accents, and by another name across the Atlantic: for where no concept has the lemma itself.
+
+    >>> respelt("café"), respelt("tyre"), respelt("hour")
+    ('cafe', 'tire', 'hour')
+    """
+    letters = (c for c in unicodedata.normalize("NFD", root) if not unicodedata.combining(c))
+    plain = root if root.isascii() else unicodedata.normalize("NFC", "".join(letters))
+    return _AMERICAN.get(plain, plain)
 
 
 def may_begin_or_end(word: str) -> bool:

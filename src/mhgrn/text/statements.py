@@ -1,6 +1,7 @@
 """A question and one of its choices as one sentence, in which concepts are looked for. The text encoder never sees it."""
 
 import re
+from functools import lru_cache
 
 WH_WORDS = ("which", "what", "where", "when", "how", "who", "why")
 BLANK = "___"
@@ -26,13 +27,14 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
     return re.sub("__+", lambda _: choice, text)
 
 
+@lru_cache(maxsize=256)  # a question's choices come one after the other
 def with_blank(question: str) -> str:
     """The question with a blank where its answer goes.
 
     >>> with_blank("What's the opposite of hot?")
     '___ is the opposite of hot.'
     """
-    question = question.replace("What's", "What is").replace("whats", "what").replace("U.S.", "US")
+    question = question.replace("\u2019", "'").replace("What's", "What is").replace("whats", "what").replace("U.S.", "US")
     if (found := _question_word(question)) is not None:
         start, end = found
         text = question[:-1] + "." if question.endswith("?") else question
@@ -55,14 +57,16 @@ def with_blank(question: str) -> str:
 
 def _question_word(question: str) -> tuple[int, int] | None:
     """Where the question word stands: directly before the question mark, or else the earliest with no full stop after it."""
-    lowered = question.lower()
+    sentence = question.rfind(".") + 1
+    last_sentence = question.rfind(".", 0, len(question.rstrip(". "))) + 1  # full stops may follow the question mark
     earliest: tuple[int, int] | None = None
     for word in WH_WORDS:
-        if word == "who" and "people who" in lowered:
+        if word == "who" and "people who" in question.lower():
             continue
-        if final := re.search(rf"{word}\?[^.]*[. ]*$", lowered):
+        if final := re.compile(rf"\b{word}\?", re.IGNORECASE).search(question, last_sentence):
             return final.start(), final.start() + len(word)
-        if (inner := re.search(rf"{word}[ ,][^.]*$", lowered)) and (earliest is None or inner.start() < earliest[0]):
+        inner = re.compile(rf"\b{word}[ ,]", re.IGNORECASE).search(question, sentence)
+        if inner and (earliest is None or inner.start() < earliest[0]):
             earliest = inner.start(), inner.start() + len(word)
     return earliest
 

@@ -1,0 +1,55 @@
+"""What the benchmarks of the graph side share: fresh processes, resident memory, the time to open a graph."""
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mhgrn.kg import KnowledgeGraph, build
+
+Result = TypeVar("Result")
+MB, GB = 1e6, 1e9
+
+
+def in_fresh_process(function: Callable[..., Result], *arguments: Any, seconds: float | None = None) -> Result:
+    """Call a function in a new process; after so many seconds it is ended, which raises ``multiprocessing.TimeoutError``."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply_async(function, arguments).get(seconds)
+
+
+def peak() -> int:
+    """The most memory that this process has had resident, in bytes. Not ``ru_maxrss``, which begins with the parent's."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def resident() -> int:
+    """What is resident now, in bytes."""
+    return resource.getpagesize() * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+
+
+def timed_build(source: Path, target: Path, asked: float) -> dict[str, float]:
+    """Build and save a graph: seconds, peak memory, counts. ``asked`` is when the process was asked for, as ``time.time()``."""
+    start_up = time.time() - asked
+    began = time.perf_counter()
+    graph, report = build([source])
+    graph.save(target)
+    return {
+        "seconds": time.perf_counter() - began,
+        "start_up": start_up,
+        "peak": peak(),
+        "rows": report.rows,
+        "concepts": len(graph),
+        "facts": graph.fact_count,
+    }
+
+
+def timed_opening(folder: Path) -> dict[str, float]:
+    """Seconds and memory of opening a graph, all modules being loaded."""
+    before = resident()
+    began = time.perf_counter()
+    graph = KnowledgeGraph.load(folder)
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "growth": resident() - before, "concepts": len(graph)}

@@ -1,0 +1,526 @@
+"""Compiled kernels over texts: number them, find the fields of lines and the patterns of names.
+
+They are in one file because numba compiles a kernel anew when its own file changes, not when one that it calls does elsewhere.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.compiled import kernel
+from mhgrn.text.lemmas import LONGEST
+
+Array = NDArray[Any]
+
+NO_PATTERN, ASK = -1, -2
+OUTER, EMPTY = 1, 2  # traits of a word: not at either end of a pattern; says nothing
+
+
+# ---- numbering texts: each distinct text gets the next number when it first appears
+
+
+def _crc_table() -> Array:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1).astype(np.uint32)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+@kernel
+def text_crc(data: Array, start: int, end: int) -> Any:
+    """The CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
+    crc = np.uint32(0xFFFFFFFF)
+    for i in range(start, end):
+        crc = _TABLE[(crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    return np.uint64(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@kernel
+def find_text(slots: Array, ptr: Array, data: Array, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
+    """Where a part of ``text`` is in the table, or where it would go: (number or -1, place, its CRC)."""
+    crc = text_crc(text, start, end)
+    mask = np.uint64(len(slots) - 1)
+    place = crc & mask
+    while slots[place] != 0:
+        entry = slots[place]
+        if entry >> np.uint64(32) == crc:
+            number = np.int64(entry & np.uint64(0xFFFFFFFF)) - 1
+            first = ptr[number]
+            if ptr[number + 1] - first == end - start:
+                same = True
+                for i in range(end - start):
+                    if data[first + i] != text[start + i]:
+                        same = False
+                        break
+                if same:
+                    return number, place, crc
+        place = (place + np.uint64(1)) & mask
+    return np.int64(-1), place, crc
+
+
+@kernel
+def _entry(crc: Any, number: int) -> Any:
+    return (crc << np.uint64(32)) | np.uint64(number + 1)
+
+
+@kernel
+def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
+    """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
+    start = ptr[count]
+    number, place, crc = find_text(slots, ptr, data, data, start, start + length)
+    if number >= 0:
+        return number
+    slots[place] = _entry(crc, count)
+    ptr[count + 1] = start + length
+    return np.int64(count)
+
+
+@kernel
+def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
+    """A hash table of ``size`` places over ``count`` distinct texts, entered in their order."""
+    slots = np.zeros(size, np.uint64)
+    mask = np.uint64(size - 1)
+    for number in range(count):
+        crc = text_crc(data, ptr[number], ptr[number + 1])
+        place = crc & mask
+        while slots[place] != 0:
+            place = (place + np.uint64(1)) & mask
+        slots[place] = _entry(crc, number)
+    return slots
+
+
+# ---- the fields of a block of lines: whatever is unusual in a line is left to Python (LOOK)
+
+
+# What became of a line.
+USABLE, LOOK, BLANK, OTHER_LANGUAGE, NOT_ALPHABETIC = 0, 1, 2, 3, 4
+
+_TAB, _NEWLINE, _RETURN, _SLASH, _UNDERSCORE, _HYPHEN = 9, 10, 13, 47, 95, 45
+
+
+@kernel
+def _is_space(byte: int) -> bool:
+    return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
+
+
+@kernel
+def _trimmed(text: Array, start: int, end: int) -> tuple[int, int]:
+    while start < end and _is_space(text[start]):
+        start += 1
+    while start < end and _is_space(text[end - 1]):
+        end -= 1
+    return start, end
+
+
+@kernel
+def _is_ascii(text: Array, start: int, end: int) -> bool:
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if text[i] >= 128:
+            return False
+    return True
+
+
+@kernel
+def _is_plain(text: Array, start: int, end: int) -> bool:
+    """Whether there is neither a space nor anything beyond ASCII."""
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if text[i] >= 128 or _is_space(text[i]):
+            return False
+    return True
+
+
+@kernel
+def _is_tidy(text: Array, start: int, end: int) -> bool:
+    """Whether the words of a trimmed text are separated by single blanks."""
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if _is_space(text[i]) and (text[i] != 32 or _is_space(text[i + 1])):
+            return False
+    return True
+
+
+@kernel
+def _begins(text: Array, start: int, end: int, prefix: Array) -> bool:
+    if end - start < len(prefix):
+        return False
+    for i in range(len(prefix)):  # noqa: SIM110 (compiled)
+        if text[start + i] != prefix[i]:
+            return False
+    return True
+
+
+@kernel
+def _number(text: Array, start: int, end: int) -> float:
+    """A plain decimal such as 2 or 2.25, exactly as Python reads it; -1 for anything else."""
+    value = 0
+    scale = 1.0
+    digits = 0
+    point = False
+    for i in range(start, end):
+        byte = text[i]
+        if 48 <= byte <= 57:
+            value = value * 10 + (byte - 48)
+            digits += 1
+            if point:
+                scale *= 10.0
+        elif byte == 46 and not point:
+            point = True
+        else:
+            return -1.0
+    return value / scale if 0 < digits <= 15 else -1.0
+
+
+@kernel
+def split_table(
+    text: Array,
+    starts: Array,
+    spans: Array,
+    relation: Array,
+    weight: Array,
+    status: Array,
+    slots: Array,
+    ptr: Array,
+    data: Array,
+    count: int,
+) -> int:
+    """Lines of head, relation, tail and perhaps a weight, separated by tabs. Returns the number of relation names known now."""
+    for i in range(len(starts) - 1):
+        relation[i] = -1
+        start, end = _trimmed(text, starts[i], starts[i + 1])
+        if start == end:
+            status[i] = BLANK
+            continue
+        status[i] = LOOK
+        start, end = starts[i], starts[i + 1]
+        while end > start and (text[end - 1] == _NEWLINE or text[end - 1] == _RETURN):
+            end -= 1
+        first = second = third = -1
+        tabs = 0
+        for j in range(start, end):
+            if text[j] == _TAB:
+                tabs += 1
+                if tabs == 1:
+                    first = j
+                elif tabs == 2:
+                    second = j
+                elif tabs == 3:
+                    third = j
+        if tabs != 2 and tabs != 3:
+            continue
+        head_start, head_end = _trimmed(text, start, first)
+        relation_start, relation_end = _trimmed(text, first + 1, second)
+        tail_start, tail_end = _trimmed(text, second + 1, third if tabs == 3 else end)
+        if head_start == head_end or relation_start == relation_end or tail_start == tail_end or not _is_ascii(text, start, end):
+            continue
+        if not _is_tidy(text, relation_start, relation_end):
+            continue
+        weight[i] = 1.0
+        if tabs == 3:
+            weight_start, weight_end = _trimmed(text, third + 1, end)
+            if weight_start < weight_end:
+                weight[i] = _number(text, weight_start, weight_end)
+                if weight[i] < 0:
+                    continue
+        length = relation_end - relation_start
+        data[ptr[count] : ptr[count] + length] = text[relation_start:relation_end]
+        relation[i] = intern_last(slots, ptr, data, count, length)
+        count += relation[i] == count
+        spans[i, 0], spans[i, 1], spans[i, 2], spans[i, 3] = head_start, head_end, tail_start, tail_end
+        status[i] = USABLE
+    return count
+
+
+@kernel
+def _concept(text: Array, start: int, end: int, prefix: int, published: bool) -> tuple[int, int]:
+    """The span of a concept's name in its URI."""
+    if not published:
+        start += prefix
+        for i in range(start, end):
+            if text[i] == _SLASH:
+                return start, i
+        return start, end
+    if end - start >= 2 and text[end - 2] == _SLASH:
+        last = text[end - 1]
+        if last == 110 or last == 97 or last == 118 or last == 114:  # n, a, v, r
+            end -= 2
+    for i in range(end - 1, start - 1, -1):
+        if text[i] == _SLASH:
+            return i + 1, end
+    return start, end
+
+
+@kernel
+def _is_alphabetic(text: Array, start: int, end: int) -> bool:
+    letters = 0
+    for i in range(start, end):
+        byte = text[i] | 32
+        if 97 <= byte <= 122 and text[i] != _UNDERSCORE:
+            letters += 1
+        elif text[i] != _UNDERSCORE and text[i] != _HYPHEN:
+            return False
+    return letters > 0
+
+
+@kernel
+def split_assertions(
+    text: Array,
+    starts: Array,
+    spans: Array,
+    relation: Array,
+    weight: Array,
+    status: Array,
+    slots: Array,
+    ptr: Array,
+    data: Array,
+    count: int,
+    marks: tuple[Array, Array, Array, Array],
+    published: bool,
+    alphabetic: bool,
+) -> int:
+    """Lines of ConceptNet's release: uri, relation, start, end, JSON that ends in a weight. ``marks`` are the texts looked for:
+    ``/r/``, ``/c/``, the language's prefix and ``"weight": ``. Returns the number of relation names known now."""
+    of_relation, of_concept, language, of_weight = marks
+    tabs = np.empty(4, np.int64)
+    for i in range(len(starts) - 1):
+        relation[i] = -1
+        start, end = _trimmed(text, starts[i], starts[i + 1])
+        if start == end:
+            status[i] = BLANK
+            continue
+        status[i] = LOOK
+        start, end = starts[i], starts[i + 1]
+        while end > start and (text[end - 1] == _NEWLINE or text[end - 1] == _RETURN):
+            end -= 1
+        found = 0
+        for j in range(start, end):
+            if text[j] == _TAB:
+                if found < 4:
+                    tabs[found] = j
+                found += 1
+        if found != 4:
+            continue
+        head_start, head_end, tail_start, tail_end = tabs[1] + 1, tabs[2], tabs[2] + 1, tabs[3]
+        if not _begins(text, tabs[0] + 1, tabs[1], of_relation):
+            continue
+        if not (_begins(text, head_start, head_end, of_concept) and _begins(text, tail_start, tail_end, of_concept)):
+            continue
+        if not (_begins(text, head_start, head_end, language) and _begins(text, tail_start, tail_end, language)):
+            status[i] = OTHER_LANGUAGE
+            continue
+        name = tabs[1]
+        while text[name - 1] != _SLASH:
+            name -= 1
+        if not _is_ascii(text, name, tabs[1]):
+            continue
+        length = tabs[1] - name
+        data[ptr[count] : ptr[count] + length] = text[name : tabs[1]]
+        relation[i] = intern_last(slots, ptr, data, count, length)
+        count += relation[i] == count
+        # the weight is the last value of the JSON object
+        if text[end - 1] != 125:
+            continue
+        digits = end - 1
+        while digits > tabs[3] and (text[digits - 1] == 46 or 48 <= text[digits - 1] <= 57):
+            digits -= 1
+        if digits - len(of_weight) <= tabs[3] or not _begins(text, digits - len(of_weight), digits, of_weight):
+            continue
+        weight[i] = _number(text, digits, end - 1)
+        if weight[i] < 0:
+            continue
+        head_start, head_end = _concept(text, head_start, head_end, len(language), published)
+        tail_start, tail_end = _concept(text, tail_start, tail_end, len(language), published)
+        if head_start == head_end or tail_start == tail_end:
+            continue
+        if not (_is_plain(text, head_start, head_end) and _is_plain(text, tail_start, tail_end)):
+            continue
+        spans[i, 0], spans[i, 1], spans[i, 2], spans[i, 3] = head_start, head_end, tail_start, tail_end
+        if alphabetic and not (_is_alphabetic(text, head_start, head_end) and _is_alphabetic(text, tail_start, tail_end)):
+            status[i] = NOT_ALPHABETIC
+        else:
+            status[i] = USABLE
+    return count
+
+
+_TOGETHER = 64  # names looked up side by side: in a large graph each waits for memory, so they wait together
+
+
+@kernel
+def _write_name(text: Array, start: int, end: int, data: Array, at: int) -> int:
+    """A concept's name, lower-cased, with underscores for spaces, written at ``at``; where it ends."""
+    first = at
+    gap = False
+    for j in range(start, end):
+        byte = text[j]
+        if _is_space(byte):
+            gap = at > first
+            continue
+        if gap:
+            data[at] = _UNDERSCORE
+            at += 1
+            gap = False
+        data[at] = byte + 32 if 65 <= byte <= 90 else byte
+        at += 1
+    return at
+
+
+@kernel
+def _same(data: Array, one: int, other: int, length: int) -> bool:
+    for i in range(length):  # noqa: SIM110 (compiled)
+        if data[one + i] != data[other + i]:
+            return False
+    return True
+
+
+@kernel
+def intern_ends(
+    text: Array, spans: Array, swapped: Array, slots: Array, ptr: Array, data: Array, count: int, head: Array, tail: Array
+) -> int:
+    """Number the concepts of every row, head before tail (after swapping). Returns the number of names known now."""
+    mask = np.uint64(len(slots) - 1)
+    place = np.empty(_TOGETHER, np.uint64)
+    bounds, likely, first = np.empty(_TOGETHER + 1, np.int64), np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64)
+    for begin in range(0, len(spans), _TOGETHER // 2):
+        names = 2 * min(_TOGETHER // 2, len(spans) - begin)
+        bounds[0] = ptr[count]
+        for k in range(names):
+            row = begin + k // 2
+            end = 1 - k % 2 if swapped[row] else k % 2
+            bounds[k + 1] = _write_name(text, spans[row, 2 * end], spans[row, 2 * end + 1], data, bounds[k])
+            place[k] = text_crc(data, bounds[k], bounds[k + 1]) & mask
+        # one array after the other, for all names: none of these look-ups waits for another
+        for k in range(names):
+            likely[k] = np.int64(slots[place[k]] & np.uint64(0xFFFFFFFF)) - 1
+        for k in range(names):
+            first[k] = -1
+            if likely[k] >= 0 and ptr[likely[k] + 1] - ptr[likely[k]] == bounds[k + 1] - bounds[k]:
+                first[k] = ptr[likely[k]]
+        for k in range(names):
+            if first[k] >= 0 and data[first[k]] != data[bounds[k]]:
+                first[k] = -1
+        for k in range(names):
+            start, length = bounds[k], bounds[k + 1] - bounds[k]
+            number = likely[k] if first[k] >= 0 and _same(data, first[k], start, length) else -1
+            if number < 0:  # new, or not in the first place of the table
+                free = ptr[count]
+                for j in range(length):
+                    data[free + j] = data[start + j]
+                number = intern_last(slots, ptr, data, count, length)
+                count += number == count
+            if k % 2 == 0:
+                head[begin + k // 2] = number
+            else:
+                tail[begin + k // 2] = number
+    return count
+
+
+# ---- the patterns of names
+
+
+@kernel
+def intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Array, into: Array) -> int:
+    count = 0
+    for i in range(size):
+        spaces = 0
+        for j in range(ptr[i], ptr[i + 1]):
+            spaces += data[j] == 32
+            if spaces == 2:
+                length = j - ptr[i]
+                into[at[count] : at[count] + length] = data[ptr[i] : j]
+                count += intern_last(slots, at, into, count, length) == count
+                break
+    return count
+
+
+@kernel
+def grouped(group: Array, groups: int) -> tuple[Array, Array]:
+    """Pointer to the members of each group and these, ascending; members of no group (negative) are left out."""
+    ptr = np.zeros(groups + 1, np.int64)
+    for g in group:
+        if g >= 0:
+            ptr[g + 1] += 1
+    for g in range(groups):
+        ptr[g + 1] += ptr[g]
+    place, members = ptr.copy(), np.empty(ptr[groups], np.int32)
+    for i in range(len(group)):
+        if group[i] >= 0:
+            members[place[group[i]]] = i
+            place[group[i]] += 1
+    return ptr, members
+
+
+@kernel
+def find_patterns(
+    name_ptr: Array,
+    names: Array,
+    word_slots: Array,
+    word_ptr: Array,
+    word_data: Array,
+    root: Array,
+    traits: Array,
+    used: Array,
+    pattern: Array,
+    unlisted_slots: Array,
+    unlisted_ptr: Array,
+    unlisted: Array,
+    unlisted_count: int,
+    slots: Array,
+    ptr: Array,
+    data: Array,
+    count: int,
+) -> tuple[int, int]:
+    """The pattern of every name made of letters a to z and underscores: the lemmas of its words with spaces between; of other
+    names it is ASK. Lemmas of listed words are marked as used, other words numbered. Returns how many of these there are, and
+    how many patterns."""
+    for i in range(len(pattern)):
+        size = 0
+        pattern[i] = NO_PATTERN
+        for j in range(name_ptr[i], name_ptr[i + 1]):
+            byte = names[j]
+            if byte == 95:
+                continue
+            if byte < 97 or byte > 122:
+                pattern[i] = ASK
+                break
+            if j == name_ptr[i] or names[j - 1] == 95:
+                size += 1
+        if pattern[i] == ASK or size == 0 or size > LONGEST:
+            continue
+        length = word = 0
+        empty, outer = True, False
+        start = name_ptr[i]
+        for end in range(name_ptr[i], name_ptr[i + 1] + 1):
+            if end < name_ptr[i + 1] and names[end] != 95:
+                continue
+            if start < end:
+                number, _, _ = find_text(word_slots, word_ptr, word_data, names, start, end)
+                trait = 0
+                source, first, last = names, start, end
+                if number >= 0:
+                    trait = traits[number]
+                    number = root[number]
+                    used[number] = True
+                    source, first, last = word_data, word_ptr[number], word_ptr[number + 1]
+                else:
+                    free = unlisted_ptr[unlisted_count]
+                    unlisted[free : free + end - start] = names[start:end]
+                    unlisted_count += (
+                        intern_last(unlisted_slots, unlisted_ptr, unlisted, unlisted_count, end - start) == unlisted_count
+                    )
+                if word > 0:
+                    data[ptr[count] + length] = 32
+                    length += 1
+                for j in range(first, last):
+                    data[ptr[count] + length] = source[j]
+                    length += 1
+                word += 1
+                empty = empty and (trait & EMPTY) != 0
+                outer = outer or ((word == 1 or word == size) and (trait & OUTER) != 0)
+            start = end + 1
+        if empty or outer:
+            continue
+        pattern[i] = intern_last(slots, ptr, data, count, length)
+        count += pattern[i] == count
+    return unlisted_count, count

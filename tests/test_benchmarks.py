@@ -1,0 +1,73 @@
+"""The benchmarks of the graph side run from beginning to end at a tiny size and count what they were given."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+def run(script: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, BENCHMARKS / script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+
+
+def numbers(script: str, place: Path, *arguments: object) -> dict[str, Any]:
+    """What a benchmark writes as JSON, after checking that it leaves nothing else behind."""
+    folder, out = place / "temporary", place / "numbers.json"
+    folder.mkdir()
+    done = run(script, *arguments, "--json", out, TMPDIR=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert not list(folder.iterdir())
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def assertions(tmp_path: Path) -> Path:
+    """Ten assertions as ConceptNet's release has them: a chain of eleven concepts."""
+    names = [f"/c/en/concept_{chr(97 + i)}" for i in range(11)]
+    rows = [f'/a/[/r/IsA/,{a}/,{b}/]\t/r/IsA\t{a}\t{b}\t{{"dataset": "/d/test", "weight": 1.0}}\n' for a, b in pairwise(names)]
+    (tmp_path / "data" / "conceptnet").mkdir(parents=True)
+    with gzip.open(tmp_path / "data" / "conceptnet" / "assertions-en.csv.gz", "wt", encoding="utf-8") as file:
+        file.writelines(rows)
+    return tmp_path / "data"
+
+
+def test_graph_import_builds_renamed_copies(assertions: Path, tmp_path: Path) -> None:
+    found = numbers("graph_import.py", tmp_path, "--data", assertions, "--rows", 10, 25, "--repeats", 1)
+    counts = [{k: part[k] for k in ("rows", "concepts", "facts")} for part in (found["imported"], *found["sizes"])]
+    assert counts == [
+        {"rows": 10, "concepts": 11, "facts": 10},
+        {"rows": 10, "concepts": 11, "facts": 10},
+        {"rows": 25, "concepts": 11 + 11 + 6, "facts": 25},
+    ]
+    assert found["opened"]["seconds"] > 0
+
+
+def test_graph_import_says_where_it_looked_for_the_data(tmp_path: Path) -> None:
+    done = run("graph_import.py", "--data", tmp_path)
+    assert done.returncode == 2
+    assert f"{tmp_path / 'conceptnet' / 'assertions-en.csv.gz'} does not exist" in done.stderr
+
+
+def test_large_graph_has_the_concepts_and_hubs_it_was_asked_for(tmp_path: Path) -> None:
+    found = numbers("large_graph.py", tmp_path, "--concepts", 500, "--edges", 5000, "--max-degree", 100)
+    assert (found["built"]["rows"], found["built"]["concepts"]) == (5000, 500)
+    assert 4000 < found["built"]["facts"] < 5000  # a few rows are repeated or join a hub with itself
+    capped, uncapped = found["questions"]["capped"], found["questions"]["uncapped"]
+    assert 0 < capped["beyond_the_cap"] < capped["mentioned"]
+    assert capped["most_nodes"] < uncapped["most_nodes"]
+
+
+def test_large_graph_refuses_more_concepts_than_rows() -> None:
+    done = run("large_graph.py", "--concepts", 10, "--edges", 5)
+    assert done.returncode == 2
+    assert "no more than --edges" in done.stderr

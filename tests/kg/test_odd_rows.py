@@ -230,3 +230,13 @@ def test_a_mark_before_a_list_of_concepts_is_no_part_of_the_first(tmp_path: Path
     concepts = written(tmp_path / "concepts.txt", "\ufeffzebra\r\n\r\n Black  Cat\n")
     graph, _ = build([written(tmp_path / "a.tsv", "a\tr\tzebra\n")], concepts=concepts)
     assert list(graph.names) == ["zebra", "black_cat", "a"]
+
+
+@pytest.mark.parametrize("number", [-1, 1])
+def test_a_cell_beyond_its_dictionary_is_no_cell(number: int) -> None:
+    """As a damaged Parquet file may have them."""
+    wrong = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, number]), ["cat"], safe=False)
+    with pytest.raises(pyarrow.ArrowException):
+        reading._texts(wrong)
+    fine = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, None, 0]), [b"cat"])
+    assert reading._texts(fine) == ["cat", "", "cat"]

@@ -616,6 +616,7 @@ def _parquet_rows(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[
 
 def _texts(column: Any) -> list[str]:
     """The cells of a Parquet column; equal ones of a dictionary are one text in memory."""
+    column.validate(full=True)  # a damaged file may have cells of no entry of its dictionary
     if hasattr(column, "dictionary"):
         texts = _texts(column.dictionary)
         return ["" if number is None else texts[number] for number in column.indices.to_pylist()]

@@ -152,7 +152,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
         raise UserError(f"{path} does not exist; name a YAML file of {what}.")
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError) as error:  # a tag its value does not fit
         where = getattr(error, "problem_mark", None)
         line = f":{where.line + 1}" if where else ""
         raise UserError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}).") from None

@@ -1,6 +1,7 @@
 """mhgrn kg: build, look at and alter knowledge graphs."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -119,7 +120,8 @@ def export(graph: Graph, output: Output) -> None:
     options = loaded.about["source"].get("options", {})
     flags = {"--weights": loaded.weight is not None, "--keep-pruned": not options.get("prune", True)}
     flags["--keep-self-loops"] = options.get("self_loops", False)
-    again = f"mhgrn kg build {output}/facts.tsv --schema {output}/schema.yaml --concepts {output}/concepts.txt"
+    facts, schema, concepts = (shlex.quote(str(output / name)) for name in ("facts.tsv", "schema.yaml", "concepts.txt"))
+    again = f"mhgrn kg build {facts} --schema {schema} --concepts {concepts}"
     print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
     print(f"to build it again: {again} {' '.join(flag for flag, used in flags.items() if used)}".rstrip())
 

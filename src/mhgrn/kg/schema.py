@@ -1,6 +1,7 @@
 """Which relations a graph has: their order, what is merged into them, how they read, what is pruned. Plain data, read from YAML."""
 
 import re
+import reprlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -172,7 +173,7 @@ class Schema:
             line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
             hint = "a text that begins with { or * needs quotes"
             raise UserError(f"{where}{line}: not YAML ({error.problem or error.context}); {hint}.") from None
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
+        except (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError) as error:  # a tag its value does not fit
             raise UserError(f"{where} is not YAML ({' '.join(str(error).split())}).") from None
         if data is None:
             raise UserError(f"{where} is empty; a schema needs `name` and `relations`.")
@@ -330,7 +331,7 @@ def _texts(value: Any, what: str, key: str) -> tuple[str, ...]:
 
 
 def _shown(value: Any) -> str:
-    text = "empty" if value is None else repr(value)
+    text = "empty" if value is None else reprlib.repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 

@@ -77,3 +77,18 @@ def test_a_run_may_use_another_graph_of_the_same_relations(qa: QuestionAnswerer,
     different.save(tmp_path / "different")
     with pytest.raises(UserError, match="other relations"):
         Run.load(run.folder, kg=tmp_path / "different")
+
+
+def test_facts_can_be_added_for_one_answer(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
+    asked = "Where does a quokka live?", ["desert", "fridge"]
+    before = qa.ask(*asked)
+    assert before.concepts["question"] == ["live"] * starter_graph.knows_word("live")
+    facts = [("quokka", "AtLocation", "desert"), ("Quokka", "IsA", "animal")]
+    answer = qa.ask(*asked, facts=facts)
+    assert "quokka" in answer.concepts["question"]
+    assert answer.probabilities != before.probabilities
+    known = starter_graph.with_facts(facts)
+    assert all(known.holds(*fact) for path in answer.paths for fact in path.facts)
+    assert qa.ask(*asked) == before
+    with pytest.raises(UserError, match=r"'IsAn' is no relation of the graph. Did you mean IsA\?"):
+        qa.ask(*asked, facts=[("quokka", "IsAn", "animal")])

@@ -1,5 +1,7 @@
 """Killed, interrupted, out of space: what is on disk afterwards is whole, or is not taken for whole."""
 
+import glob
+import gzip
 import json
 import os
 import random
@@ -53,24 +55,19 @@ def open_files(pid: int) -> list[str]:
         return []
 
 
-def kill_again_and_again(args: list[object], target: Path, load: Callable[[Path], object], kills: int, lasts: float) -> None:
-    """SIGKILL at random moments, every other time while the folder is being written."""
+def kill_again_and_again(args: list[object], partial: str, check: Callable[[], object], kills: int, lasts: float) -> None:
+    """SIGKILL at random moments, every other time while ``partial`` (a pattern) is being written; then ``check`` what is there."""
     dice = random.Random(kills)
     for number in range(kills):
         child = start(*args)
         if number % 2:
             time.sleep(dice.uniform(0.2, 1.1) * lasts)
         else:
-            wait_for(lambda: list(target.parent.glob(f".{target.name}.partial-*")), child)
+            wait_for(lambda: glob.glob(partial, include_hidden=True), child)
             time.sleep(dice.choice([0, 0.002, 0.01, 0.05]))
         child.kill()
         child.communicate()
-        if child.returncode == 0 or target.exists():
-            load(target)
-            shutil.rmtree(target)
-        for left in target.parent.iterdir():
-            with pytest.raises(UserError):
-                load(left)
+        check()
 
 
 @pytest.fixture(scope="module")
@@ -83,43 +80,91 @@ def many_triples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def many_facts(many_triples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many") / "graph"
+    assert in_a_process("kg", "build", many_triples, "-o", folder).code == 0
+    return folder
+
+
+FOLDERS: dict[str, tuple[list[str], type[KnowledgeGraph] | type[PreparedData]]] = {
+    "build": (["kg", "build", "{triples}", "--weights"], KnowledgeGraph),
+    "merge": (["kg", "merge", "{project}/graph", "{facts}"], KnowledgeGraph),
+    "prepare": (["prepare", "{questions}", "--kg", "{project}/graph"], PreparedData),
+}
+
+
 @pytest.mark.parametrize("kills", [QUICK, LONG])
-def test_a_killed_build_leaves_nothing_that_loads(kills: int, many_triples: Path, tmp_path: Path) -> None:
-    target = tmp_path / "out" / "graph"
-    args: list[object] = ["kg", "build", many_triples, "-o", target]
+@pytest.mark.parametrize(("command", "kind"), FOLDERS.values(), ids=FOLDERS)
+def test_a_command_killed_again_and_again_ends_in_the_same_bytes(
+    command: list[str],
+    kind: type[KnowledgeGraph] | type[PreparedData],
+    kills: int,
+    project: Project,
+    many_triples: Path,
+    many_facts: Path,
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "out" / "made"
+    places = {"triples": many_triples, "facts": many_facts, "project": project.root}
+    places["questions"] = HERE / ("dev.jsonl" if kills < 10 else "train.jsonl")
+    args: list[object] = [*(part.format(**places) for part in command), "-o", target]
     began = time.monotonic()
     assert in_a_process(*args).code == 0
     lasts = time.monotonic() - began
-    whole = KnowledgeGraph.load(target).fingerprint
+    whole = contents(target)
     shutil.rmtree(target)
+    dice = random.Random(kills)
 
-    def load(folder: Path) -> None:
-        assert KnowledgeGraph.load(folder).fingerprint == whole
+    def check() -> None:
+        if target.exists():
+            kind.load(target)
+            assert contents(target) == whole
+            if dice.random() < 0.5:  # else the next one replaces it
+                shutil.rmtree(target)
+        for left in target.parent.iterdir():
+            if left != target:
+                with pytest.raises(UserError, match="half-written"):
+                    kind.load(left)
 
-    kill_again_and_again(args, target, load, kills, lasts)
+    kill_again_and_again(args, f"{target.parent}/.{target.name}.partial-*", check, kills, lasts)
     assert in_a_process(*args).code == 0
-    load(target)
-    assert [path.name for path in target.parent.iterdir()] == ["graph"]
+    assert contents(target) == whole
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
 
 
 @pytest.mark.parametrize("kills", [QUICK, LONG])
-def test_a_killed_prepare_leaves_nothing_that_loads(kills: int, project: Project, tmp_path: Path) -> None:
-    target = tmp_path / "out" / "data"
-    args: list[object] = ["prepare", HERE / ("dev.jsonl" if kills < 10 else "train.jsonl"), "--kg", project.graph, "-o", target]
+def test_a_fetch_killed_again_and_again_ends_in_the_same_bytes(kills: int, tmp_path: Path) -> None:
+    name = "conceptnet-assertions-5.7.0.csv.gz"
+    mirror, target = tmp_path / "mirror", tmp_path / "out" / "conceptnet"
+    mirror.mkdir()
+    (mirror / name).write_bytes(gzip.compress(random.Random(0).randbytes(1 << 20), mtime=0) * 30)
+    args: list[object] = ["fetch", "conceptnet", "--release", "5.7.0", "--mirror", mirror, "--to", target]
     began = time.monotonic()
     assert in_a_process(*args).code == 0
     lasts = time.monotonic() - began
     whole = contents(target)
     shutil.rmtree(target)
 
-    def load(folder: Path) -> None:
-        PreparedData.load(folder)
-        assert contents(folder) == whole
+    def check() -> None:
+        if (target / name).exists():
+            assert contents(target)[name] == whole[name]
+            shutil.rmtree(target)
 
-    kill_again_and_again(args, target, load, kills, lasts)
+    kill_again_and_again(args, f"{target}/.*.partial-*", check, kills, lasts)
     assert in_a_process(*args).code == 0
-    load(target)
-    assert [path.name for path in target.parent.iterdir()] == ["data"]
+    assert contents(target) == whole
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
+def test_the_number_of_workers_does_not_show(project: Project, tmp_path: Path) -> None:
+    made = []
+    for workers in ("1", "2", "5"):
+        target = tmp_path / workers
+        args = ["prepare", HERE / "dev.jsonl", "--kg", project.graph, "-o", target, "--max-nodes", "50", "--workers", workers]
+        assert in_a_process(*args).code == 0
+        made.append(contents(target))
+    assert made[0] == made[1] == made[2]
 
 
 def test_a_build_killed_between_two_steps_of_replacing_keeps_old_or_new(project: Project, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
         for number in np.flatnonzero(part == ASK).tolist():
             name = names[start + number]
             for word in tokenise(name):
-                if (place := known.texts.find(word)) is None:
+                if (place := known.number.get(word)) is None:
                     unlisted.add(word.encode())
                 else:
                     used[known.root[place]] = True
@@ -74,7 +74,8 @@ def _beginnings(patterns: Interner) -> StringIndex:
 
 def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
     chosen = np.flatnonzero(used[known.root] | used)
-    words = StringIndex.of(known.texts[word] for word in chosen.tolist())
+    texts = list(known.number)
+    words = StringIndex.of(texts[word] for word in chosen.tolist())
     more = unlisted.ptr[: unlisted.count + 1]
     ptr, data = np.concatenate([words.ptr, words.ptr[-1] + more[1:]]), np.concatenate([words.data, unlisted.data[: more[-1]]])
     root = known.root[chosen]
@@ -82,7 +83,7 @@ def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict
     roots, number = np.unique(root[other], return_inverse=True)
     word_lemma = np.full(len(ptr) - 1, -1, dtype=np.int32)
     word_lemma[np.flatnonzero(other)] = number
-    lemmas = StringIndex.of(known.texts[root] for root in roots.tolist())
+    lemmas = StringIndex.of(texts[root] for root in roots.tolist())
     arrays = {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
     return arrays, len(chosen)
 
@@ -90,6 +91,7 @@ def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict
 class _Known(NamedTuple):
     """The words that the lemmatiser knows, and their lemmas; every other word is its own lemma and has no traits."""
 
+    number: dict[str, int]
     texts: StringIndex
     root: Array  # [texts] number of each one's lemma
     traits: Array  # [texts] OUTER, EMPTY, or both
@@ -105,4 +107,4 @@ def _known_words() -> _Known:
     root = np.array([number[text] for text in roots])
     traits = [OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of) for text, of in zip(number, roots, strict=True)]
     lengths = np.diff(texts.ptr)
-    return _Known(texts, root, np.array(traits, dtype=np.uint8), int((lengths[root] - lengths).max()))
+    return _Known(number, texts, root, np.array(traits, dtype=np.uint8), int((lengths[root] - lengths).max()))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.kernels import intern_ends
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.patterns import known_words
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
 from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.kg.strings import StringIndex
@@ -163,8 +165,11 @@ def build(
     if concepts is not None:
         for name in _listed(Path(concepts)):
             table.names.add(name.encode())
-    for file in files:
-        _read(file, kinds[file], table)
+    with ThreadPoolExecutor(1) as pool:
+        dictionary = pool.submit(known_words)  # loaded while the rows are read, without which no name is looked at
+        for file in files:
+            _read(file, kinds[file], table)
+        dictionary.result()
     if not table.names.count:
         raise UserError(f"{', '.join(map(str, files))}: no row was usable ({_why_nothing(table.report)}); nothing was built.")
     source = {"files": {file.name: file_fingerprint(file) for file in files}, "options": options.__dict__}

@@ -31,7 +31,7 @@ def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
     lemmas, which a text may use, ``word_lemma`` a word's lemma, one of ``lemma_*`` (-1 if it is its own). The second result is how
     many of the words, the first ones, are of the lemma dictionary.
     """
-    known, patterns, unlisted = _known_words(), Interner(), Interner()
+    known, patterns, unlisted = known_words(), Interner(), Interner()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
     used = np.zeros(len(known.texts), dtype=bool)  # is the lemma of a word of some concept
     listed = known.texts.slots, known.texts.ptr, known.texts.data, known.root, known.traits
@@ -99,7 +99,7 @@ class _Known(NamedTuple):
 
 
 @cache
-def _known_words() -> _Known:
+def known_words() -> _Known:
     listed = dictionary()
     number = {text: i for i, text in enumerate(listed)}
     texts = StringIndex.of(number)

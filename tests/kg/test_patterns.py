@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.lemmas import concept_pattern, dictionary, lemma, tokenise
 
-WORDS = "desks desk children was the my i of zorbling zorblings better good x-ray café ran run 3d ''".split()
+WORDS = "desks desk children was the my i of zorbling zorblings better good x-ray the-desks re-run- a--b -x café ran 3d ''".split()
 names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map("_".join)
 
 

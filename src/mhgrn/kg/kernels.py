@@ -452,6 +452,11 @@ def grouped(group: Array, groups: int) -> tuple[Array, Array]:
 
 
 @kernel
+def _is_letter(byte: int) -> bool:
+    return 97 <= byte <= 122
+
+
+@kernel
 def find_patterns(
     name_ptr: Array,
     names: Array,
@@ -471,28 +476,27 @@ def find_patterns(
     data: Array,
     count: int,
 ) -> tuple[int, int]:
-    """The pattern of every name made of letters a to z and underscores: the lemmas of its words with spaces between; of other
-    names it is ASK. Lemmas of listed words are marked as used, other words numbered. Returns how many of these there are, and
-    how many patterns."""
+    """The pattern of every name made of letters a to z, underscores, and hyphens within words, which part them too: the lemmas of
+    its words with spaces between; of other names it is ASK. Lemmas of listed words are marked as used, other words numbered.
+    Returns how many of these there are, and how many patterns."""
     for i in range(len(pattern)):
         size = 0
         pattern[i] = NO_PATTERN
-        for j in range(name_ptr[i], name_ptr[i + 1]):
-            byte = names[j]
-            if byte == 95:
-                continue
-            if byte < 97 or byte > 122:
+        start, stop = name_ptr[i], name_ptr[i + 1]
+        for j in range(start, stop):
+            if _is_letter(names[j]):
+                size += j == start or not _is_letter(names[j - 1])
+            elif names[j] == _HYPHEN and start < j < stop - 1:
+                if not (_is_letter(names[j - 1]) and _is_letter(names[j + 1])):
+                    pattern[i] = ASK
+            elif names[j] != _UNDERSCORE:
                 pattern[i] = ASK
-                break
-            if j == name_ptr[i] or names[j - 1] == 95:
-                size += 1
         if pattern[i] == ASK or size == 0 or size > LONGEST:
             continue
         length = word = 0
         empty, outer = True, False
-        start = name_ptr[i]
-        for end in range(name_ptr[i], name_ptr[i + 1] + 1):
-            if end < name_ptr[i + 1] and names[end] != 95:
+        for end in range(start, stop + 1):
+            if end < stop and _is_letter(names[end]):
                 continue
             if start < end:
                 number, _, _ = find_text(word_slots, word_ptr, word_data, names, start, end)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.kernels import intern_ends
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.patterns import known_words
 from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
 from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.kg.strings import StringIndex
@@ -165,11 +163,8 @@ def build(
     if concepts is not None:
         for name in _listed(Path(concepts)):
             table.names.add(name.encode())
-    with ThreadPoolExecutor(1) as pool:
-        dictionary = pool.submit(known_words)  # loaded while the rows are read, without which no name is looked at
-        for file in files:
-            _read(file, kinds[file], table)
-        dictionary.result()
+    for file in files:
+        _read(file, kinds[file], table)
     if not table.names.count:
         raise UserError(f"{', '.join(map(str, files))}: no row was usable ({_why_nothing(table.report)}); nothing was built.")
     source = {"files": {file.name: file_fingerprint(file) for file in files}, "options": options.__dict__}

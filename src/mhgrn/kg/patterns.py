@@ -11,6 +11,7 @@ from mhgrn.kg.kernels import ASK, EMPTY, NO_PATTERN, OUTER, find_patterns, group
 from mhgrn.kg.strings import StringIndex
 from mhgrn.text.lemmas import (
     LONGEST,
+    RULED,
     concept_pattern,
     dictionary,
     may_begin_or_end,
@@ -105,6 +106,9 @@ def known_words() -> _Known:
     texts = StringIndex.of(number)
     roots = list(listed.values())
     root = np.array([number[text] for text in roots])
-    traits = [OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of) for text, of in zip(number, roots, strict=True)]
+    traits = np.zeros(len(roots), dtype=np.uint8)
+    for i, (text, of) in enumerate(zip(number, roots, strict=True)):
+        if text in RULED or of in RULED:
+            traits[i] = OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of)
     lengths = np.diff(texts.ptr)
-    return _Known(number, texts, root, np.array(traits, dtype=np.uint8), int((lengths[root] - lengths).max()))
+    return _Known(number, texts, root, traits, int((lengths[root] - lengths).max()))

@@ -32,6 +32,7 @@ STOP_WORDS = frozenset(
     just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn
     wasn weren won wouldn""".split()
 )
+RULED = STOP_WORDS | BLACKLIST | _EDGE  # the words that have rules of their own
 # Names of concepts leave these out: "ride_bike" is "ride a bike", "wait_turn" is "wait their turn".
 DETERMINERS = frozenset("a an the my your his her its our their".split())
 LONGEST = 4  # words in a concept that is looked for
@@ -98,15 +99,15 @@ def dictionary() -> dict[str, str]:
     """Every word whose lemma is known, in small letters, and its lemma."""
     from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
-    listed = list(DefaultDictionaryFactory().get_dictionary("en").items())
-    lemmas = {word.lower(): root.lower() for word, root in listed}
-    # where a word is listed in capitals too ("AI", "ai"), the small letters count
-    lemmas.update((word, root.lower()) for word, root in listed if word == word.lower())
-    lemmas.update(_CORRECTED)
+    small: dict[str, str] = {}
+    capital: dict[str, str] = {}
+    for word, root in DefaultDictionaryFactory().get_dictionary("en").items():
+        (small if word.islower() else capital)[word.lower()] = root.lower()
+    lemmas = capital | small | _CORRECTED  # where a word is listed in capitals too ("AI", "ai"), the small letters count
     american = {root: spelling for root in set(lemmas.values()) if (spelling := _american(root, lemmas)) is not None}
     found = {word: american.get(root, root) for word, root in lemmas.items()}
     # lemmas and words with rules of their own are words too
-    return {text: text for text in [*found.values(), *sorted(STOP_WORDS | BLACKLIST)]} | found
+    return {text: text for text in [*found.values(), *sorted(RULED)]} | found
 
 
 def _american(root: str, lemmas: dict[str, str]) -> str | None:

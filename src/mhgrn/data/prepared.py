@@ -29,6 +29,7 @@ from mhgrn.storage import (
     write_text,
 )
 from mhgrn.text.grounding import Grounder, Mentions
+from mhgrn.text.lemmas import LEMMATISER
 from mhgrn.text.statements import BUILDERS
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def prepare(
         raise UserError(f"{source} holds no question.")
     statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
     limits = Limits(options.max_nodes, options.max_degree)
-    settings = {"statement": statement, **limits._asdict()}
+    settings = {"statement": statement, **limits._asdict(), "lemmatiser": LEMMATISER}
     work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
     rows = [{k: v for k, v in asdict(q).items() if k != "concept" or v is not None} for q in questions]
     with new_folder(folder, MARKER) as partial:

@@ -103,3 +103,20 @@ def make_project(root: Path) -> Project:
         assert outcome.code == 0, outcome
         (root / f"{step}.json").write_text(outcome.out, encoding="utf-8")
     return project
+
+
+# a test run in the background ignores SIGINT, and its children would too
+LAUNCH = """
+import resource, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if limit := int(sys.argv.pop(1)):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from mhgrn.cli import main
+main()
+"""
+
+
+def start(*args: object, largest_file: int = 0) -> subprocess.Popen[str]:
+    """The command in a process of its own, to be killed or interrupted; it may write no file larger than ``largest_file``."""
+    command = [sys.executable, "-c", LAUNCH, str(largest_file), *map(str, args)]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -5,34 +5,17 @@ import hashlib
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from threading import Event
 
 import pytest
-from harness import ENVIRONMENT, Command, Refused, in_a_process
+from harness import Command, Refused, in_a_process, start
 
 from file_server import Behaviour, closed_port, serving
 
 NAME = "conceptnet-assertions-5.7.0.csv.gz"
 CONTENT = gzip.compress(random.Random(0).randbytes(200_000), mtime=0)
-
-# a test run in the background ignores SIGINT, and its children would too
-LAUNCH = """
-import resource, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-if limit := int(sys.argv.pop(1)):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-from mhgrn.cli import main
-main()
-"""
-
-
-def start(*args: object, largest_file: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", LAUNCH, str(largest_file), *map(str, args)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_json_has_sizes_and_checksums(here: Command, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import COMMAND, ENVIRONMENT, TINY, Command, Project, contents, in_a_process
+from harness import COMMAND, ENVIRONMENT, TINY, Command, Project, contents, in_a_process, start
 
 from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
@@ -23,22 +23,6 @@ from mhgrn.starter import HERE
 
 QUICK = pytest.param(3, id="3 kills")
 LONG = pytest.param(30, id="30 kills", marks=pytest.mark.long)
-
-
-# a test run in the background ignores SIGINT, and its children would too
-LAUNCH = """
-import resource, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-if limit := int(sys.argv.pop(1)):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-from mhgrn.cli import main
-main()
-"""
-
-
-def start(*args: object, largest_file: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", LAUNCH, str(largest_file), *map(str, args)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for(condition: Callable[[], object], child: subprocess.Popen[str], seconds: float = 120) -> None:

@@ -76,3 +76,11 @@ def test_the_command_that_export_prints_builds_the_same_graph(flags: list[str], 
     assert program == "mhgrn"
     assert in_a_process(*args, "-o", tmp_path / "two").code == 0
     assert without_source(tmp_path / "two") == without_source(tmp_path / "one")
+
+
+def test_a_list_of_concepts_that_cannot_be_read_is_a_user_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist; name a file of concepts"):
+        build([FACTS], "conceptnet", concepts=tmp_path / "none.txt")
+    (tmp_path / "bad.txt").write_bytes(b"\xff")
+    with pytest.raises(UserError, match="not UTF-8"):
+        build([FACTS], "conceptnet", concepts=tmp_path / "bad.txt")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MARKER = "report.json"
 FIGURE = "paths.png"
 BINS = 20  # of statements with about the same number of nodes
-EXACT = 2.0**53  # below it float64 counts without rounding
 COUNTED = {
     "question_to_answer": "walks of K edges from a question concept to an answer concept",
     "all": "walks of K edges between any two nodes, the same one included",

@@ -106,14 +106,14 @@ class TextEncoder(nn.Module):
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         vectors = torch.empty(len(texts), self.width)
         starts = range(0, len(order), BATCH)
-        with torch.inference_mode(), self._evaluating():
+        with torch.inference_mode(), self.evaluating():
             for start in track(starts, label) if len(starts) > 2 else starts:
                 part = order[start : start + BATCH]
                 vectors[part] = self.embed([texts[i] for i in part]).float()
         return vectors
 
     @contextlib.contextmanager
-    def _evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> Iterator[None]:
         was = self.training
         self.eval()
         yield

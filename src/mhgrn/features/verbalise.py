@@ -59,7 +59,7 @@ def span_sums(encoder: "TextEncoder", sentences: Sequence[Sentence], batch: int 
     count = len(sentences[0].spans)
     sums, counts = torch.zeros(len(sentences), count, encoder.width), torch.zeros(len(sentences), count, dtype=torch.int64)
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].text))
-    with torch.inference_mode(), encoder._evaluating():
+    with torch.inference_mode(), encoder.evaluating():
         for start in range(0, len(order), batch):
             part = order[start : start + batch]
             inputs = encoder.tokenizer(
@@ -85,7 +85,7 @@ def name_vectors(encoder: "TextEncoder", names: Sequence[str], batch: int = BATC
     texts = [name.replace("_", " ") for name in names]
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     vectors = torch.empty(len(texts), encoder.width)
-    with torch.inference_mode(), encoder._evaluating():
+    with torch.inference_mode(), encoder.evaluating():
         for start in range(0, len(order), batch):
             part = order[start : start + batch]
             vectors[part] = encoder.embed([texts[i] for i in part]).float()

@@ -174,6 +174,15 @@ def _number(text: Array, start: int, end: int) -> float:
 
 
 @kernel
+def _line(text: Array, start: int, end: int) -> tuple[int, int, int]:
+    """A line without its end; BLANK if there is nothing in it, LOOK until more is known."""
+    first, last = _trimmed(text, start, end)
+    while end > start and (text[end - 1] == _NEWLINE or text[end - 1] == _RETURN):
+        end -= 1
+    return start, end, BLANK if first == last else LOOK
+
+
+@kernel
 def split_table(
     text: Array,
     starts: Array,
@@ -189,14 +198,9 @@ def split_table(
     """Lines of head, relation, tail and perhaps a weight, separated by tabs. Returns the number of relation names known now."""
     for i in range(len(starts) - 1):
         relation[i] = -1
-        start, end = _trimmed(text, starts[i], starts[i + 1])
-        if start == end:
-            status[i] = BLANK
+        start, end, status[i] = _line(text, starts[i], starts[i + 1])
+        if status[i] == BLANK:
             continue
-        status[i] = LOOK
-        start, end = starts[i], starts[i + 1]
-        while end > start and (text[end - 1] == _NEWLINE or text[end - 1] == _RETURN):
-            end -= 1
         first = second = third = -1
         tabs = 0
         for j in range(start, end):
@@ -286,14 +290,9 @@ def split_assertions(
     tabs = np.empty(4, np.int64)
     for i in range(len(starts) - 1):
         relation[i] = -1
-        start, end = _trimmed(text, starts[i], starts[i + 1])
-        if start == end:
-            status[i] = BLANK
+        start, end, status[i] = _line(text, starts[i], starts[i + 1])
+        if status[i] == BLANK:
             continue
-        status[i] = LOOK
-        start, end = starts[i], starts[i + 1]
-        while end > start and (text[end - 1] == _NEWLINE or text[end - 1] == _RETURN):
-            end -= 1
         found = 0
         for j in range(start, end):
             if text[j] == _TAB:

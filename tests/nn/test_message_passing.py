@@ -10,9 +10,10 @@ from torch import Tensor
 import oracles
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import Subgraph
-from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
 
 RELATIONS = 2  # and their reverses
+BACKENDS: list[Backend] = ["auto", "plain", "dense"]
 
 
 def inputs(
@@ -48,7 +49,7 @@ def assert_close(a: Tensor, b: Tensor, rtol: float) -> None:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), K=st.integers(1, 4), graphs=st.integers(0, 4), full=st.booleans(), single=st.booleans())
-def test_sparse_dense_and_enumeration_agree(seed: int, K: int, graphs: int, full: bool, single: bool) -> None:
+def test_every_backend_equals_enumeration(seed: int, K: int, graphs: int, full: bool, single: bool) -> None:
     rng = np.random.default_rng(seed)
     batch = oracles.random_batch(rng, graphs, RELATIONS, max_nodes=4, edges=4, answers=bool(rng.integers(2)))
     dtype, rtol = (torch.float32, 1e-5) if single else (torch.float64, 1e-10)
@@ -61,8 +62,8 @@ def test_sparse_dense_and_enumeration_agree(seed: int, K: int, graphs: int, full
     )
     exact, d = oracles.messages(*exact_at, batch)
     expected = gradients(exact, exact_at)
-    for form in ("sparse", "dense"):
-        z, log_d = multi_hop_messages(*at, batch, form)
+    for backend in BACKENDS:
+        z, log_d = multi_hop_messages(*at, batch, backend)
         assert_close(z.double(), exact, rtol)
         assert_close(log_d.exp(), d.double(), rtol)
         found = gradients(z, at)
@@ -152,11 +153,11 @@ def test_start_weight_zero_gives_no_message_and_no_nan() -> None:
         assert torch.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("form", ["sparse", "dense"])
-def test_a_fact_carries_messages_both_ways(form: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_fact_carries_messages_both_ways(backend: Backend) -> None:
     batch = chain(1)
     x = torch.tensor([[1.0], [2.0]])
     weights = WalkWeights(torch.zeros(2), torch.zeros(1, 2), torch.zeros(2, 2))
     W = torch.tensor([[[10.0], [100.0]]])  # the relation, its reverse
-    z, _ = multi_hop_messages(x, weights, W, torch.ones(0, 1), batch, form)  # type: ignore[arg-type]
+    z, _ = multi_hop_messages(x, weights, W, torch.ones(0, 1), batch, backend)
     assert z[0].tolist() == [[200.0], [10.0]]

@@ -51,6 +51,16 @@ class GraphBatch:
         moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
+    def distances(self, nodes: Tensor, limit: int) -> Tensor:
+        """[N] the fewest hops from each node to one of ``nodes``; ``limit + 1`` where it takes more than ``limit``."""
+        source, target = self.edge_index
+        distance = torch.full_like(self.concepts, limit + 1)
+        distance[nodes] = 0
+        for hop in range(1, limit + 1):
+            before = source[distance[target] == hop - 1]
+            distance[before[distance[before] > hop]] = hop
+        return distance
+
     @cached_property
     def states(self) -> "States":
         return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)

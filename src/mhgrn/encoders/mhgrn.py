@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import MLP, AttentivePooling, TypedLinear, gelu
@@ -123,6 +123,7 @@ class MHGRN(GraphEncoder):
         message_dim, out_dim = message_dim or hidden_dim, out_dim or hidden_dim
         self.out_dim, self.hops = out_dim, hops
         self.pool_first_node = pool_first_node_if_no_answer
+        self.reach = Reach((ANSWER,), hops * layers, pool_first_node_if_no_answer)
         self.project = nn.Linear(feature_dim, hidden_dim)
         widths = [hidden_dim, *[out_dim] * layers]
         self.layers = nn.ModuleList(

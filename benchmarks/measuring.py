@@ -58,3 +58,22 @@ def timed_opening(folder: Path) -> dict[str, float]:
     graph = KnowledgeGraph.load(folder)
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "growth": resident() - before, "concepts": len(graph)}
+
+
+def best_of(step: Callable[[], Any], repeats: int) -> float:
+    """Seconds of the quickest of several repeats, after one that does not count: other work on the machine only adds time."""
+    step()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def memory_of(step: Callable[[], Any]) -> int:
+    """What a first call takes at its peak beyond what is resident, in bytes."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew from here
+    before = resident()
+    step()
+    return peak() - before

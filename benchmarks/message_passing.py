@@ -1,132 +1,289 @@
-"""Multi-hop message passing, sparse against dense: ratios of time and peak memory, forward and backward, for K = 1 … 4.
+"""Multi-hop message passing: how fast, in how little memory, how near to what the machine can do.
 
-    python benchmarks/message_passing.py [--json FILE]
+    python benchmarks/message_passing.py [--json FILE] [--kg GRAPH]
 
-One batch of questions from real CommonsenseQA on real ConceptNet where ``../shared/data`` holds them, synthetic graphs of the same
-shape otherwise. Graphs are cut at 200 nodes so that the dense form can run at all. Times are compared with each form at its best
-micro-batch, memory at equal micro-batch; each measurement is a fresh process.
+One batch of 32 questions of real CommonsenseQA on real ConceptNet (``--data``). Everything is a forward and a backward pass; what
+depends on no parameter (the sorted edges, the dense matrices) is prepared beforehand in every form.
+
+- against the dense reference (the paper's algorithm 1), graphs cut at 200 nodes so that it can run, each form at its best
+  micro-batch; the reference's rate is printed beside the machine's rate of matrix products. Memory at equal micro-batch;
+- the whole graph encoder from node features to score, for sentences 384 and 1024 wide;
+- against three RGCN layers of PyTorch Geometric on the same uncut edges, with and without leaving out what reaches no answer;
+- against the machine: bytes of states and floating-point operations of K = 3 at measured bandwidth and rate of products;
+- collating a batch as a share of a training step;
+- growth, by benchmarks/growth.py (``--no-growth`` leaves it out).
+
+Each measurement is a fresh process, and the median of several repeats.
 """
 
 import argparse
 import json
-import multiprocessing
-import statistics
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
-from mhgrn.data.batch import GraphBatch
+from measuring import best_of, in_fresh_process, memory_of
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.prepared import ground
 from mhgrn.data.questions import find_splits
-from mhgrn.data.subgraphs import Extractor, Limits, Subgraph
+from mhgrn.data.subgraphs import ANSWER, Extractor, Limits, Subgraph
+from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.kg import KnowledgeGraph, build
+from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.text.grounding import Grounder
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-WIDTH, CAP, SCHEMA = 100, 200, 17
-MICRO_BATCHES = (1, 5, 20)  # graphs at once
-Form = Literal["auto", "dense"]
+WIDTH, CAP = 100, 200
+MICRO_BATCHES = (1, 2, 5)  # graphs at once, for the reference; more is slower, and 160 are more than memory holds
+SHARED_MICRO_BATCH = 20  # at which memory is compared
+Form = Literal["compiled", "plain", "dense"]
 
 
-def real_subgraphs(questions: int) -> list[Subgraph]:
-    with tempfile.TemporaryDirectory() as folder:
-        graph, _ = build([DATA / "conceptnet" / "assertions-en.csv.gz"])
-        graph.save(Path(folder) / "graph")
-        graph = KnowledgeGraph.load(Path(folder) / "graph")
-        asked = find_splits(DATA / "csqa")["train"][:questions]
-        grounder, extract = Grounder(graph), Extractor(graph, Limits(CAP))
-        return [extract(m) for q in asked for m in ground(q, grounder, "fill-in-the-blank")]
+def subgraphs_of(graph: KnowledgeGraph, data: Path, questions: int, cap: int | None) -> list[Subgraph]:
+    grounder, extract = Grounder(graph), Extractor(graph, Limits(cap))
+    asked = find_splits(data / "csqa")["train"][:questions]
+    return [extract(m) for q in asked for m in ground(q, grounder, "fill-in-the-blank")]
 
 
-def synthetic_subgraphs(questions: int) -> list[Subgraph]:
-    """Graphs with as many nodes and facts as the real ones have, with hubs."""
-    rng = np.random.default_rng(0)
-    found = []
-    for _ in range(questions * 5):
-        n = int(rng.integers(20, CAP + 1))
-        facts = 15 * n
-        popularity = rng.pareto(1.5, n) + 0.1
-        head, tail = (rng.choice(n, facts, p=popularity / popularity.sum()) for _ in range(2))
-        triples = np.unique(np.stack([head, rng.integers(0, SCHEMA, facts), tail])[:, head != tail], axis=1)
-        types = np.full(n, 2, np.uint8)
-        types[:7], types[7:9] = 0, 1
-        found.append(Subgraph(np.arange(n), types, *triples))
-    return found
+def collated(subgraphs: Sequence[Subgraph], schema: int, reach: Reach | None, micro: int) -> list[GraphBatch]:
+    return [GraphBatch.collate(subgraphs[i : i + micro], schema, reach) for i in range(0, len(subgraphs), micro)]
 
 
-def step(batch: GraphBatch, K: int, form: Form) -> None:
-    """One forward and backward pass with fixed random inputs."""
-    generator = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator).requires_grad_()
-
-    m = batch.relation_count
-    weights = WalkWeights(normal(len(batch.concepts)), normal(batch.graph_count, m), normal(m, m))
-    z, _ = multi_hop_messages(normal(len(batch.concepts), WIDTH), weights, normal(K, m, WIDTH), normal(K - 1, WIDTH), batch, form)
-    z.sum().backward()  # type: ignore[no-untyped-call]
+def prepare(batch: GraphBatch, form: Form) -> None:
+    """What depends on no parameter."""
+    _ = batch.walk_index if form == "compiled" else batch.states if form == "plain" else batch.matrices
 
 
-def measure(subgraphs: list[Subgraph], K: int, form: Form, micro: int, repeats: int) -> dict[str, float]:
-    """Seconds of a step over all graphs in micro-batches of ``micro``, and the memory it takes at its peak."""
-    batches = [GraphBatch.collate(subgraphs[i : i + micro], SCHEMA) for i in range(0, len(subgraphs), micro)]
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(shape).requires_grad_()
+
+
+def messages_step(batch: GraphBatch, K: int, form: Form, pruned: bool, full: bool = False) -> Callable[[], None]:
+    """Message passing alone, with fixed random inputs."""
+    N, m = len(batch.concepts), batch.relation_count
+    x, weights = normal(N, WIDTH), WalkWeights(normal(N), normal(batch.graph_count, m), normal(m, m))
+    square = (WIDTH, WIDTH) if full else (WIDTH,)
+    W, W_pad = normal(K, m, *square), normal(K - 1, *square)
+    needed = (batch.types == ANSWER).nonzero()[:, 0] if pruned else None
+
+    def step() -> None:
+        z, _ = multi_hop_messages(x, weights, W, W_pad, batch, form, needed)
+        z.sum().backward()  # type: ignore[no-untyped-call]
+
+    return step
+
+
+def encoder_step(batches: Sequence[GraphBatch], K: int, form: Form, width: int) -> Callable[[], None]:
+    """From node features and sentence vectors to scores."""
+    torch.manual_seed(0)
+    m = batches[0].relation_count
+    model = KnowledgeAwareQA(MHGRN(width, width, m, hops=K, backend=form), width)
+    inputs = [(torch.randn(batch.graph_count, width), torch.randn(len(batch.concepts), width), batch) for batch in batches]
+
+    def step() -> None:
+        for given in inputs:
+            model(*given).score.sum().backward()
+
+    return step
+
+
+def timed(
+    kind: str, subgraphs: list[Subgraph], schema: int, K: int, form: Form, micro: int, pruned: bool, repeats: int, width: int = 384
+) -> dict[str, float]:
+    """Seconds of a step over all graphs in micro-batches, and the memory it takes at its peak."""
+    reach = Reach((ANSWER,), K) if pruned else None
+    batches = collated(subgraphs, schema, reach, micro)
     for batch in batches:
-        _ = batch.states  # depends on no parameter: prepared once a batch
-    times, peaks = [], []
-    for _ in range(repeats):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew from here
-        before = resident("VmRSS")
-        began = time.perf_counter()
-        for batch in batches:
-            step(batch, K, form)
-        times.append(time.perf_counter() - began)
-        peaks.append(resident("VmHWM") - before)
-    return {"seconds": statistics.median(times), "memory": max(peaks)}
+        prepare(batch, form)
+    if kind == "encoder":
+        steps = [encoder_step(batches, K, form, width)]
+    else:
+        steps = [messages_step(batch, K, form, pruned, full=kind == "full") for batch in batches]
+
+    def step() -> None:
+        for one in steps:
+            one()
+
+    memory = memory_of(step)
+    return {"seconds": best_of(step, repeats), "memory": memory}
 
 
-def resident(field: str) -> float:
-    """Now (VmRSS) or at its peak (VmHWM), in bytes, as Linux counts it."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return 1024.0 * int(status.partition(f"{field}:")[2].split()[0])
+def dense_flops(subgraphs: Sequence[Subgraph], m: int, K: int) -> float:
+    """Of the reference, one graph at a time: products with the adjacency and with the transitions, forward and backward."""
+    sizes = [len(s.concepts) for s in subgraphs]
+    return sum(4.0 * K * m * n * n * (WIDTH + 1) + 6.0 * (K - 1) * m * m * n * (WIDTH + 1) for n in sizes)
 
 
-def in_fresh_process(*arguments: Any) -> dict[str, float]:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, arguments)
+def matrix_rate(repeats: int) -> float:
+    """Floating-point operations a second of a large matrix product."""
+    a, b = torch.randn(2000, 2000), torch.randn(2000, 2000)
+    return 2 * 2000**3 / best_of(lambda: a @ b, repeats)
+
+
+def bandwidth(repeats: int) -> float:
+    """Bytes a second of copying memory that no cache holds: half read, half written."""
+    a, b = torch.randn(50_000_000), torch.empty(50_000_000)
+    return 2 * 4 * len(a) / best_of(lambda: b.copy_(a), repeats)
+
+
+def rgcn_step(subgraphs: list[Subgraph], schema: int, repeats: int) -> float:
+    """Seconds of three RGCN layers."""
+    from torch_geometric.nn import RGCNConv  # type: ignore[import-untyped]
+
+    batch = GraphBatch.collate(subgraphs, schema)
+    layers = [RGCNConv(WIDTH, WIDTH, batch.relation_count) for _ in range(3)]
+    x = normal(len(batch.concepts), WIDTH)
+
+    def step() -> None:
+        h = x
+        for layer in layers:
+            h = layer(h, batch.edge_index, batch.edge_type)
+        h.sum().backward()  # type: ignore[no-untyped-call]
+
+    return best_of(step, repeats)
+
+
+def moved(subgraphs: list[Subgraph], schema: int, K: int) -> dict[str, float]:
+    """Bytes and operations of a step without pruning, by count. States are read and written once a pass wherever a pass needs
+    them; rows that an edge or a turn reads again are taken to be in the cache."""
+    index = GraphBatch.collate(subgraphs, schema).walk_index
+    states, edges, turns = len(index.state_relation), len(index.edge_exit), int(index.turn_ptr[-1])
+    nodes = int(index.graph_ptr[-1])
+    row = 4.0 * WIDTH
+    # forward: x or the states before are read, the states written. Backward: gradients, messages and the messages before are
+    # read, gradients before written. Reading a hop's result and its gradient touch the states once more each.
+    first = row * (nodes + states) + row * (2 * states + 3 * nodes)
+    later = row * (2 * states) + row * (4 * states)
+    read = row * (states + nodes) + row * (2 * states + 2 * nodes)
+    scalars = 2 * (4.0 + 4.0) * edges + 2 * 4.0 * turns  # shares and places of edges, shares of turns
+    operations = (2 + 2) * edges * WIDTH * K + (2 + 4) * turns * WIDTH * (K - 1) + 10 * states * WIDTH * K
+    return {"bytes": first + (K - 1) * later + K * read + K * scalars, "flops": float(operations)}
+
+
+def collating(subgraphs: list[Subgraph], schema: int, K: int, repeats: int) -> dict[str, float]:
+    reach = Reach((ANSWER,), K)
+
+    def collate() -> None:
+        _ = GraphBatch.collate(subgraphs, schema, reach).walk_index
+
+    batch = GraphBatch.collate(subgraphs, schema, reach)
+    prepare(batch, "compiled")
+    return {"collate": best_of(collate, repeats), "step": best_of(encoder_step([batch], K, "compiled", 384), repeats)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA, help="a folder with conceptnet/ and csqa/")
+    parser.add_argument("--kg", type=Path, help="a graph built from the same assertions, to save time")
     parser.add_argument("--questions", type=int, default=32)
     parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3, 4])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--no-growth", action="store_true", help="leave out benchmarks/growth.py")
     parser.add_argument("--json", type=Path, help="write the ratios to this file")
     options = parser.parse_args()
-    real = DATA.is_dir()
-    subgraphs = (real_subgraphs if real else synthetic_subgraphs)(options.questions)
-    nodes, facts = (sum(len(getattr(s, column)) for s in subgraphs) for column in ("concepts", "head"))
-    kind = "real CommonsenseQA" if real else "synthetic"
-    print(f"{kind}: {len(subgraphs)} graphs of at most {CAP} nodes, {nodes:,} nodes, {2 * facts:,} edges, d = {WIDTH}")
-    result: dict[str, Any] = {"data": kind, "graphs": len(subgraphs), "speedup": {}, "memory_ratio": {}}
-    for K in options.hops:
-        seconds: dict[str, float] = {}
-        memory: dict[str, float] = {}
-        micro: dict[str, int] = {}
-        for form in ("dense", "auto"):
-            found = {m: in_fresh_process(subgraphs, K, form, m, options.repeats) for m in MICRO_BATCHES}
-            micro[form] = min(found, key=lambda m: found[m]["seconds"])
-            seconds[form], memory[form] = found[micro[form]]["seconds"], found[MICRO_BATCHES[-1]]["memory"]
-        speedup, ratio = seconds["dense"] / seconds["auto"], memory["dense"] / memory["auto"]
-        result["speedup"][K], result["memory_ratio"][K] = round(speedup, 1), round(ratio, 1)
-        pace = f"{speedup:5.1f} times as fast (micro-batches of {micro['auto']} and {micro['dense']} graphs)"
-        print(f"K = {K}: {pace}, {1 / ratio:.2f} of the memory (both at {MICRO_BATCHES[-1]})", flush=True)
+    source = options.data / "conceptnet" / "assertions-en.csv.gz"
+    if not source.is_file() and options.kg is None:
+        parser.error(f"{source} does not exist; name the folder of the data with --data")
+    with tempfile.TemporaryDirectory() as folder:
+        if options.kg is None:
+            build([source])[0].save(Path(folder) / "graph")
+        graph = KnowledgeGraph.load(options.kg or Path(folder) / "graph")
+        schema = len(graph.schema)
+        cut, whole = (subgraphs_of(graph, options.data, options.questions, cap) for cap in (CAP, None))
+    result = measured(cut, whole, schema, options.hops, options.repeats)
+    if not options.no_growth:
+        import growth
+
+        result["exponents"] = growth.exponents()
+        print(f"growth: {result['exponents']}")
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(cut: list[Subgraph], whole: list[Subgraph], schema: int, hops: list[int], repeats: int) -> dict[str, Any]:
+    m = 2 * schema
+    sizes = {"cut": cut, "uncut": whole}
+    counts = {k: f"{sum(len(s.concepts) for s in v):,} nodes, {2 * sum(len(s.head) for s in v):,} edges" for k, v in sizes.items()}
+    print(f"{len(cut)} graphs, d = {WIDTH}, {torch.get_num_threads()} threads")
+    print(f"cut at {CAP} nodes: {counts['cut']}; uncut: {counts['uncut']}")
+    rate = in_fresh_process(matrix_rate, repeats)
+    print(f"matrix products: {rate / 1e9:.0f} GFLOP/s")
+    result: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"),
+        "graphs": len(cut),
+        "width": WIDTH,
+        "threads": torch.get_num_threads(),
+        "matrix_gflops": rate / 1e9,
+        "speedup": {},
+        "dense_fraction_of_matrix_rate": {},
+        "memory_ratio": {},
+        "encoder_speedup": {},
+    }
+
+    def at_best(kind: str, K: int, width: int = 384) -> tuple[float, float]:
+        """Seconds of the reference at its best micro-batch, and of the compiled form with all graphs at once."""
+        dense = min(
+            in_fresh_process(timed, kind, cut, schema, K, "dense", micro, False, max(1, repeats // 2), width)["seconds"]
+            for micro in MICRO_BATCHES
+        )
+        ours = in_fresh_process(timed, kind, cut, schema, K, "compiled", len(cut), True, repeats, width)["seconds"]
+        return dense, ours
+
+    for K in hops:
+        dense, ours = at_best("messages", K)
+        fraction = dense_flops(cut, m, K) / dense / rate
+        result["speedup"][K], result["dense_fraction_of_matrix_rate"][K] = dense / ours, fraction
+        small = cut[:SHARED_MICRO_BATCH]
+        memory = [
+            in_fresh_process(timed, "messages", small, schema, K, form, len(small), form == "compiled", 1)["memory"]
+            for form in ("dense", "compiled")
+        ]
+        result["memory_ratio"][K] = memory[1] / memory[0]
+        print(
+            f"K = {K}: messages {dense / ours:6.1f} times as fast as dense (which reaches {fraction:.0%} of matrix products),"
+            f" {memory[1] / memory[0]:.3f} of the memory (both at {len(small)} graphs)",
+            flush=True,
+        )
+    for width in (384, 1024):
+        result["encoder_speedup"][width] = {}
+        for K in hops:
+            dense, ours = at_best("encoder", K, width)
+            result["encoder_speedup"][width][K] = dense / ours
+            print(f"K = {K}: whole encoder, sentences {width} wide, {dense / ours:6.1f} times as fast as dense", flush=True)
+    dense, ours = at_best("full", 2)
+    result["full_matrix_speedup"] = dense / ours
+    print(f"K = 2, full matrices: {dense / ours:.1f} times as fast as dense")
+
+    rgcn = in_fresh_process(rgcn_step, whole, schema, repeats)
+    pruned, unpruned = (
+        in_fresh_process(timed, "messages", whole, schema, 3, "compiled", len(whole), prune, repeats)["seconds"]
+        for prune in (True, False)
+    )
+    result["rgcn_ratio"] = {"pruned": pruned / rgcn, "unpruned": unpruned / rgcn}
+    print(
+        f"K = 3, uncut: {pruned / rgcn:.3f} of the time of three RGCNConv layers, {unpruned / rgcn:.3f} without pruning", flush=True
+    )
+
+    speed = in_fresh_process(bandwidth, repeats)
+    work = in_fresh_process(moved, whole, schema, 3)
+    least = work["bytes"] / speed + work["flops"] / rate
+    result["bandwidth_fraction"] = least / unpruned
+    result["limit"] = {"bandwidth": speed, **work, "least_seconds": least, "seconds": unpruned}
+    print(
+        f"K = 3, uncut, no pruning: {work['bytes'] / 1e9:.2f} GB at {speed / 1e9:.1f} GB/s and {work['flops'] / 1e9:.1f} GFLOP"
+        f" at {rate / 1e9:.0f} GFLOP/s would take {least:.3f} s: {least / unpruned:.0%} of that pace is reached"
+    )
+    result["collating_share"] = {}
+    for K in hops:
+        parts = in_fresh_process(collating, whole, schema, K, repeats)
+        result["collating_share"][K] = parts["collate"] / parts["step"]
+        print(f"K = {K}: collating an uncut batch takes {parts['collate'] / parts['step']:.1%} of a step of the encoder")
+    return result
 
 
 if __name__ == "__main__":

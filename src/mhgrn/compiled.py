@@ -16,7 +16,7 @@ class _Announcer(event.Listener):  # type: ignore[misc]
         self.said = False
 
     def on_start(self, event: Any) -> None:
-        if not self.said and event.data["dispatcher"].py_func.__module__.startswith("mhgrn."):
+        if not self.said and (event.data["dispatcher"].py_func.__module__ or "").startswith("mhgrn."):
             self.said = True
             say("compiling for this machine, once (up to half a minute) …")
 

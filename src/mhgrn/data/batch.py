@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from mhgrn.data import collating as kernels
 from mhgrn.data.subgraphs import Subgraph
 from mhgrn.data.walk_index import Longs, WalkIndex, blocks_of
 from mhgrn.workers import in_blocks
+
+if TYPE_CHECKING:
+    from mhgrn.nn.backends.dense import Matrices
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,13 @@ class GraphBatch:
             edge_ptr = np.searchsorted(graph.numpy(), np.arange(self.graph_count + 1))
         source, target = edge_index.numpy()
         return WalkIndex.of(graph_ptr, edge_ptr, source, target, edge_type.numpy(), self.relation_count)
+
+    @cached_property
+    def matrices(self) -> "Matrices":
+        """The edges as the dense reference has them; computed once a batch."""
+        from mhgrn.nn.backends.dense import Matrices
+
+        return Matrices.of(self)
 
     @cached_property
     def states(self) -> "States":

@@ -30,6 +30,7 @@ class WalkIndex:
     exit_node: Ints  # [exits]
     edge_ptr: Longs  # [states + 1] edges into a state
     edge_exit: Ints  # [edges] where an edge begins
+    edge_source: Ints  # [edges] its node
     turn_ptr: Longs  # [N + 1] turns within a node
     block_ptr: Longs  # [blocks + 1] graphs of a block
 
@@ -72,6 +73,7 @@ class WalkIndex:
             exit_node=np.empty(exits[-1], np.int32),
             edge_ptr=np.empty(states[-1] + 1, np.int64),
             edge_exit=np.empty(len(source), np.int32),
+            edge_source=np.empty(len(source), np.int32),
             turn_ptr=turn_ptr,
             block_ptr=block_ptr,
         )
@@ -81,7 +83,8 @@ class WalkIndex:
             a, b = block_ptr[block], block_ptr[block + 1]
             _fill(
                 graph_ptr[a], graph_ptr[b], first_edge[a], first_edge[b], source, target, relation, relation_count, into, out_of,
-                states, exits, index.state_relation, index.exit_relation, index.exit_node, index.edge_ptr, index.edge_exit,
+                states, exits, index.state_relation, index.exit_relation, index.exit_node,
+                index.edge_ptr, index.edge_exit, index.edge_source,
             )  # fmt: skip
 
         in_blocks(fill, len(block_ptr) - 1)
@@ -118,7 +121,7 @@ def _count(n0, n1, e0, e1, source, target, relation, m, into, out_of, states, ex
 @kernel
 def _fill(  # type: ignore[no-untyped-def]
     n0, n1, e0, e1, source, target, relation, m, into, out_of,
-    state_ptr, exit_ptr, state_relation, exit_relation, exit_node, edge_ptr, edge_exit,
+    state_ptr, exit_ptr, state_relation, exit_relation, exit_node, edge_ptr, edge_exit, edge_source,
 ):  # fmt: skip
     """Number states and exits, and sort the edges by state; the counts become the places where edges go."""
     s, x, edge = state_ptr[n0], exit_ptr[n0], e0
@@ -138,5 +141,6 @@ def _fill(  # type: ignore[no-untyped-def]
                 x += 1
     for e in range(e0, e1):
         cell = target[e] * m + relation[e]
+        edge_source[into[cell]] = source[e]
         edge_exit[into[cell]] = out_of[source[e] * m + relation[e]]
         into[cell] += 1

@@ -12,6 +12,7 @@ from torch import Tensor
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.walk_index import WalkIndex
 from mhgrn.nn.backends import kernels
+from mhgrn.nn.backends.buffers import Buffers
 from mhgrn.nn.walk_weights import WalkWeights
 from mhgrn.workers import in_blocks
 
@@ -86,10 +87,11 @@ class _Messages(torch.autograd.Function):
         ctx: Any, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor, plan: _Plan
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        found = _forward(plan, *(t.detach().contiguous() for t in (x, start, relation, turn, W)))
-        ctx.plan, ctx.hops, ctx.z, ctx.log_d = plan, found[0], found[1], found[2]
+        buffers = Buffers()
+        hops, z, log_d = _forward(plan, buffers, *(t.detach().contiguous() for t in (x, start, relation, turn, W)))
+        ctx.plan, ctx.hops, ctx.z, ctx.log_d, ctx.buffers = plan, hops, z, log_d, buffers
         ctx.save_for_backward(x, start, relation, turn, W)
-        return torch.from_numpy(found[1]), torch.from_numpy(found[2])
+        return torch.from_numpy(z), torch.from_numpy(log_d)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -100,7 +102,9 @@ class _Messages(torch.autograd.Function):
         return (*_backward(ctx.plan, ctx.hops, z, log_d, given_z, given_d, *ctx.saved_tensors), None)
 
 
-def _forward(plan: _Plan, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor) -> tuple[list[_Hop], Array, Array]:
+def _forward(
+    plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor
+) -> tuple[list[_Hop], Array, Array]:
     index = plan.index
     walk = index.graph_ptr, index.state_ptr, index.state_relation
     edges, exits = (index.edge_ptr, index.edge_exit), (index.exit_ptr, index.exit_relation)
@@ -116,7 +120,7 @@ def _forward(plan: _Plan, x: Tensor, start: Tensor, relation: Tensor, turn: Tens
     def hop(k: int, block: int, v: Array, L: Array, p: Array, q: Array) -> None:
         if k == 0:
             kernels.first_hop(
-                *plan.graphs(block), *walk, *edges, index.exit_node,
+                *plan.graphs(block), *walk, index.edge_ptr, index.edge_source,
                 plan.depth, start.numpy(), relation.numpy(), x.numpy(), v, L, p,
             )  # fmt: skip
         else:
@@ -133,9 +137,9 @@ def _forward(plan: _Plan, x: Tensor, start: Tensor, relation: Tensor, turn: Tens
         )
 
     for k in range(K):
-        v, L = np.empty((len(index.state_relation), d), dtype), np.empty(len(index.state_relation))
-        p = np.empty(len(index.edge_exit), dtype)
-        q = np.empty(int(index.turn_ptr[-1]) if k else 0, dtype)
+        v, L = buffers.empty((len(index.state_relation), d), dtype), buffers.empty((len(index.state_relation),), np.float64)
+        p = buffers.empty((len(index.edge_exit),), dtype)
+        q = buffers.empty((int(index.turn_ptr[-1]) if k else 0,), dtype)
         in_blocks(partial(hop, k, v=v, L=L, p=p, q=q), index.block_count)
         if W.dim() == 3:
             mu, scale = v, W[k].numpy()
@@ -162,8 +166,9 @@ def _backward(
     grad_tau = np.zeros((blocks, 1, m, m) if shared else (len(relation), m, m))
     grad_W = torch.zeros_like(W)
     values = x.detach().contiguous().numpy()
-    grad, grad_before = (np.empty_like(hops[0].v) for _ in range(2))
-    beta, beta_before = (np.empty(len(hops[0].v)) for _ in range(2))
+    buffers = Buffers()
+    grad, grad_before = (buffers.empty(hops[0].v.shape, dtype) for _ in range(2))
+    beta, beta_before = (buffers.empty((len(hops[0].v),), np.float64) for _ in range(2))
 
     def unread(k: int, block: int) -> None:
         kernels.unread(
@@ -176,7 +181,7 @@ def _backward(
         here = hops[k]
         if k == 0:
             kernels.first_hop_back(
-                g0, g1, *walk, *edges, index.exit_node, plan.depth, here.p, here.v, here.scale, grad_v, beta,
+                g0, g1, *walk, index.edge_ptr, index.edge_source, plan.depth, here.p, here.v, here.scale, grad_v, beta,
                 values, grad_scale[block], grad_delta, grad_x, grad_start,
             )  # fmt: skip
         else:

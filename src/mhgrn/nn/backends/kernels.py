@@ -24,12 +24,67 @@ def _top(values, a, b):  # type: ignore[no-untyped-def]
 
 
 @sum_kernel
+def _mix(out, o, share, first, rows, count):  # type: ignore[no-untyped-def]
+    """out[o] = Σ share[first + i] · rows[i], four rows at a time."""
+    d = out.shape[1]
+    i = count % 4
+    if i == 0:
+        for c in range(d):
+            out[o, c] = 0
+    elif i == 1:
+        a = share[first]
+        for c in range(d):
+            out[o, c] = a * rows[0, c]
+    elif i == 2:
+        a, b = share[first], share[first + 1]
+        for c in range(d):
+            out[o, c] = a * rows[0, c] + b * rows[1, c]
+    else:
+        a, b, e = share[first], share[first + 1], share[first + 2]
+        for c in range(d):
+            out[o, c] = a * rows[0, c] + b * rows[1, c] + e * rows[2, c]
+    while i < count:
+        a, b, e, f = share[first + i], share[first + i + 1], share[first + i + 2], share[first + i + 3]
+        for c in range(d):
+            out[o, c] += a * rows[i, c] + b * rows[i + 1, c] + e * rows[i + 2, c] + f * rows[i + 3, c]
+        i += 4
+
+
+@sum_kernel
+def _gather(out, o, share, first, last, rows, row, offset):  # type: ignore[no-untyped-def]
+    """out[o] = Σ share[i] · rows[row[i] - offset] over i = first … last, four rows at a time."""
+    d = out.shape[1]
+    i = first + (last - first) % 4
+    if i == first:
+        for c in range(d):
+            out[o, c] = 0
+    elif i == first + 1:
+        a, j = share[first], row[first] - offset
+        for c in range(d):
+            out[o, c] = a * rows[j, c]
+    elif i == first + 2:
+        a, j, b, k = share[first], row[first] - offset, share[first + 1], row[first + 1] - offset
+        for c in range(d):
+            out[o, c] = a * rows[j, c] + b * rows[k, c]
+    else:
+        a, j, b, k = share[first], row[first] - offset, share[first + 1], row[first + 1] - offset
+        e, n = share[first + 2], row[first + 2] - offset
+        for c in range(d):
+            out[o, c] = a * rows[j, c] + b * rows[k, c] + e * rows[n, c]
+    while i < last:
+        a, j, b, k = share[i], row[i] - offset, share[i + 1], row[i + 1] - offset
+        e, n, f, q = share[i + 2], row[i + 2] - offset, share[i + 3], row[i + 3] - offset
+        for c in range(d):
+            out[o, c] += a * rows[j, c] + b * rows[k, c] + e * rows[n, c] + f * rows[q, c]
+        i += 4
+
+
+@sum_kernel
 def first_hop(  # type: ignore[no-untyped-def]
-    g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_exit, exit_node,
+    g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
     depth, start, delta, x, v, L, p,
 ):  # fmt: skip
     """Walks of one hop: v, L and p of the states of every node that is needed at depth 1."""
-    d = x.shape[1]
     for g in range(g0, g1):
         n0, n1 = graph_ptr[g], graph_ptr[g + 1]
         top = _top(start, n0, n1)
@@ -43,29 +98,24 @@ def first_hop(  # type: ignore[no-untyped-def]
             for s in range(state_ptr[i], state_ptr[i + 1]):
                 total = 0.0
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    total += weight[exit_node[edge_exit[e]] - n0]
+                    total += weight[edge_source[e] - n0]
                 if total > TINY:
                     whole = 1 / total
                     for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = weight[exit_node[edge_exit[e]] - n0] * whole
+                        p[e] = weight[edge_source[e] - n0] * whole
                     L[s] = np.log(total) + top + delta[g, state_relation[s]]
                 else:
                     here = -np.inf
                     for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        here = max(here, start[exit_node[edge_exit[e]]])
+                        here = max(here, start[edge_source[e]])
                     total = 0.0
                     for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = np.exp(start[exit_node[edge_exit[e]]] - here) if here > -np.inf else 0.0
+                        p[e] = np.exp(start[edge_source[e]] - here) if here > -np.inf else 0.0
                         total += p[e]
                     for e in range(edge_ptr[s], edge_ptr[s + 1]):
                         p[e] = p[e] / total if total > 0 else 0.0
                     L[s] = np.log(total) + here + delta[g, state_relation[s]] if total > 0 else -np.inf
-                for c in range(d):
-                    v[s, c] = 0
-                for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    j, share = exit_node[edge_exit[e]], p[e]
-                    for c in range(d):
-                        v[s, c] += share * x[j, c]
+                _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], x, edge_source, 0)
 
 
 @sum_kernel
@@ -126,12 +176,7 @@ def next_hop(  # type: ignore[no-untyped-def]
                         for s in range(s0, s1):
                             q[turn + s - s0] = q[turn + s - s0] / total if total > 0 else 0.0
                         L_exit[x - x0] = np.log(total) + high if total > 0 else -np.inf
-                    for c in range(d):
-                        Y[x - x0, c] = 0
-                    for s in range(s0, s1):
-                        share = q[turn + s - s0]
-                        for c in range(d):
-                            Y[x - x0, c] += share * M[s - s0, c]
+                    _mix(Y, x - x0, q, turn, M, s1 - s0)
                     top = max(top, L_exit[x - x0])
                 turn += s1 - s0
         for x in range(exit_ptr[n1] - x0):
@@ -159,12 +204,7 @@ def next_hop(  # type: ignore[no-untyped-def]
                     for e in range(edge_ptr[s], edge_ptr[s + 1]):
                         p[e] = p[e] / total if total > 0 else 0.0
                     L[s] = np.log(total) + here + delta[g, state_relation[s]] if total > 0 else -np.inf
-                for c in range(d):
-                    v[s, c] = 0
-                for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    x, share = edge_exit[e] - x0, p[e]
-                    for c in range(d):
-                        v[s, c] += share * Y[x, c]
+                _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], Y, edge_exit, x0)
 
 
 @sum_kernel
@@ -230,6 +270,8 @@ def hop_back(  # type: ignore[no-untyped-def]
     grad_Y = np.empty((most, d), v.dtype)
     beta_Y = np.empty(most)
     M = np.empty((m, d), v.dtype)
+    here = np.empty(m, np.int64)  # the exits of a node that matter
+    zero = v.dtype.type(0)
     grad_v = np.empty(d, v.dtype)
     for g in range(g0, g1):
         slot = g - g0 if grad_tau.shape[0] > 1 else 0
@@ -266,23 +308,50 @@ def hop_back(  # type: ignore[no-untyped-def]
                 for c in range(d):
                     M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
                     grad_before[s, c] = 0
-            turn = turn_ptr[i]
+            count = 0
             for x in range(exit_ptr[i], exit_ptr[i + 1]):
                 if exit_depth[x] >= hop:
-                    for s in range(s0, s1):
-                        share = q[turn + s - s0]
-                        along = v.dtype.type(0)
-                        for c in range(d):
-                            along += grad_Y[x - x0, c] * M[s - s0, c]
-                            grad_before[s, c] += share * grad_Y[x - x0, c]
-                        beta_before[s] += share * beta_Y[x - x0]
-                        grad_tau[slot, state_relation[s], exit_relation[x]] += share * (along + beta_Y[x - x0])
-                turn += s1 - s0
+                    here[count] = x
+                    count += 1
+            for s in range(s0, s1):
+                first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
+                r = state_relation[s]
+                n = 0
+                while n + 4 <= count:
+                    x1, x2, x3, x4 = here[n], here[n + 1], here[n + 2], here[n + 3]
+                    q1, q2 = q[first + x1 * (s1 - s0)], q[first + x2 * (s1 - s0)]
+                    q3, q4 = q[first + x3 * (s1 - s0)], q[first + x4 * (s1 - s0)]
+                    y1, y2, y3, y4 = x1 - x0, x2 - x0, x3 - x0, x4 - x0
+                    a1, a2, a3, a4 = zero, zero, zero, zero
+                    for c in range(d):
+                        message = M[s - s0, c]
+                        g1, g2, g3, g4 = grad_Y[y1, c], grad_Y[y2, c], grad_Y[y3, c], grad_Y[y4, c]
+                        a1 += g1 * message
+                        a2 += g2 * message
+                        a3 += g3 * message
+                        a4 += g4 * message
+                        grad_before[s, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
+                    beta_before[s] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
+                    grad_tau[slot, r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
+                    grad_tau[slot, r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
+                    grad_tau[slot, r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
+                    grad_tau[slot, r, exit_relation[x4]] += q4 * (a4 + beta_Y[y4])
+                    n += 4
+                while n < count:
+                    x = here[n]
+                    share = q[first + x * (s1 - s0)]
+                    along = zero
+                    for c in range(d):
+                        along += grad_Y[x - x0, c] * M[s - s0, c]
+                        grad_before[s, c] += share * grad_Y[x - x0, c]
+                    beta_before[s] += share * beta_Y[x - x0]
+                    grad_tau[slot, r, exit_relation[x]] += share * (along + beta_Y[x - x0])
+                    n += 1
 
 
 @sum_kernel
 def first_hop_back(  # type: ignore[no-untyped-def]
-    g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_exit, exit_node,
+    g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
     depth, p, v, scale, grad, beta, x, grad_scale, grad_delta, grad_x, grad_start,
 ):  # fmt: skip
     """The adjoint of :func:`first_hop`."""
@@ -301,7 +370,7 @@ def first_hop_back(  # type: ignore[no-untyped-def]
                     grad_scale[r, c] += grad[s, c] * v[s, c]
                 grad_delta[g, r] += along + beta[s]
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    j, share = exit_node[edge_exit[e]], p[e]
+                    j, share = edge_source[e], p[e]
                     grad_start[j] += share * beta[s]
                     for c in range(d):
                         grad_x[j, c] += share * grad_v[c]

@@ -79,13 +79,14 @@ class Links:
     pointer: Tensor  # [targets + 1]
     source_pointer: Tensor  # [sources + 1] into the links sorted by source
     by_source: Tensor  # [links] the links in order of their source
+    order: Tensor  # [links] which of the given pairs a link is
 
     @classmethod
     def of(cls, source: Tensor, target: Tensor, source_count: int, target_count: int) -> Self:
         order = torch.argsort(target, stable=True)
         source, target = source[order], target[order]
         by_source = torch.argsort(source, stable=True)
-        return cls(source, target, _pointer(target, target_count), _pointer(source, source_count), by_source)
+        return cls(source, target, _pointer(target, target_count), _pointer(source, source_count), by_source, order)
 
     @property
     def target_count(self) -> int:

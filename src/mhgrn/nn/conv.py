@@ -141,7 +141,7 @@ class MHGRNLayer(nn.Module):
         if self.context_tau is not None:
             turn = turn + self.context_tau(s).view(-1, m, m)
         # parameters without effect get a zero gradient, not none
-        idle = [*(self.g.parameters() if self.g is not None else ()), *([turn] if self.hops == 1 else ())]
+        idle = [*(self.g.parameters() if self.g is not None else ()), *([turn, self.messages.W_pad] if self.hops == 1 else ())]
         return WalkWeights(start, relation + 0.0 * sum(p.sum() for p in idle), turn)
 
 

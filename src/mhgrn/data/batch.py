@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mhgrn.data.subgraphs import Subgraph
+from mhgrn.data.subgraphs import OTHER, Subgraph
+from mhgrn.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,51 @@ class GraphBatch:
             relation_count=2 * schema_size,
         )
 
+    @classmethod
+    def from_pyg(cls, data: Any, relation_count: int) -> Self:
+        """From a ``Data`` or ``Batch`` of PyTorch Geometric with ``edge_index`` and ``edge_type`` (of ``relation_count`` relations,
+        reverses included); ``node_type`` is "other" and ``concepts`` are running numbers where it has none."""
+        edge_index, edge_type = (_attribute(data, name) for name in ("edge_index", "edge_type"))
+        if edge_index is None or edge_type is None:
+            raise UserError("the data has no edge_index or no edge_type; messages run over edges of several relations.")
+        if len(edge_type) and not 0 <= int(edge_type.min()) <= int(edge_type.max()) < relation_count:
+            raise UserError(
+                f"edge_type holds {int(edge_type.min())} … {int(edge_type.max())}; of {relation_count} relations it should be"
+                f" within 0 … {relation_count - 1}."
+            )
+        nodes, place = int(data.num_nodes), edge_index.device
+        graph, types, concepts = (_attribute(data, name) for name in ("batch", "node_type", "concepts"))
+        return cls(
+            concepts=torch.arange(nodes, device=place) if concepts is None else concepts,
+            types=torch.full((nodes,), OTHER, device=place) if types is None else types,
+            graph=torch.zeros(nodes, dtype=torch.long, device=place) if graph is None else graph,
+            edge_index=edge_index,
+            edge_type=edge_type,
+            graph_count=1 if graph is None else int(data.num_graphs),
+            relation_count=relation_count,
+        )
+
+    def to_pyg(self, x: Tensor | None = None) -> Any:
+        """As a ``Batch`` of PyTorch Geometric, one ``Data`` a graph: edge_index, edge_type, node_type, concepts, ``x`` if given.
+
+        Edges come in the order of their graphs.
+        """
+        try:
+            from torch_geometric.data import Batch, Data
+        except ImportError:
+            raise UserError("PyTorch Geometric is not installed: pip install 'mhgrn[pyg]'") from None
+        sizes = torch.bincount(self.graph, minlength=self.graph_count)
+        first = sizes.cumsum(0) - sizes
+        edge_graph = self.graph[self.edge_index[0]]
+        order = torch.argsort(edge_graph, stable=True)
+        local = (self.edge_index - first[edge_graph])[:, order]
+        edges = torch.bincount(edge_graph, minlength=self.graph_count).tolist()
+        parts = {"node_type": self.types, "concepts": self.concepts} | ({} if x is None else {"x": x})
+        columns = {name: torch.split(tensor, sizes.tolist()) for name, tensor in parts.items()}
+        columns |= {"edge_type": torch.split(self.edge_type[order], edges), "edge_index": torch.split(local, edges, dim=1)}
+        graphs = [{name: column[g] for name, column in columns.items()} for g in range(self.graph_count)]
+        return Batch.from_data_list([Data(**graph, num_nodes=len(graph["concepts"])) for graph in graphs])
+
     def to(self, device: torch.device | str) -> "GraphBatch":
         moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
@@ -64,6 +110,11 @@ class GraphBatch:
     @cached_property
     def states(self) -> "States":
         return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
+
+
+def _attribute(data: Any, name: str) -> Tensor | None:
+    found: Tensor | None = getattr(data, name, None)
+    return found
 
 
 def _join(parts: list[NDArray[Any]]) -> NDArray[np.int64]:

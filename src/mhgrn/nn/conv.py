@@ -42,8 +42,8 @@ class MHGRNLayer(nn.Module):
     would depend on it is learned as it is. ``without`` names components to leave out (:data:`mhgrn.config.Component`);
     ``context_transition`` adds to τ an MLP of s. Walks into other nodes than answers bring nothing with ``walks_to="answer"``.
 
-    g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`), and W⁰_1 is never used: ``published_count`` keeps
-    their parameters, because the published number of parameters has them, with a zero gradient.
+    g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1 is never used, and one length leaves no choice:
+    ``published_count`` keeps such parameters, because the published number of parameters has them, with a zero gradient.
     """
 
     def __init__(
@@ -89,7 +89,9 @@ class MHGRNLayer(nn.Module):
         self.messages = MultiHopMessagePassing(
             message_dim, relation_count, hops, relation_weights, backend, relation_bases, published_count
         )
-        self.length_query = nn.Linear(sentence_dim, message_dim) if sentence_dim else Constant(message_dim)
+        self.length_query: nn.Module | None = None
+        if hops > 1 or zero_hop or published_count:
+            self.length_query = nn.Linear(sentence_dim, message_dim) if sentence_dim else Constant(message_dim)
         self.V = nn.Linear(in_dim, out_dim)
         self.V_message = nn.Linear(message_dim, out_dim)
         self.dropout = nn.Dropout(dropout)
@@ -124,8 +126,11 @@ class MHGRNLayer(nn.Module):
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
         if self.zero_hop:
             z = torch.cat([x[needed][None], z])  # [1 + K, n, d]
-        query = self.length_query(s)[batch.graph[needed]]  # [n, d]
-        length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [n, K]
+        if self.length_query is None:
+            length = z.new_ones(len(needed), 1)
+        else:
+            query = self.length_query(s)[batch.graph[needed]]  # [n, d]
+            length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [n, K]
         z_mean = torch.einsum("nk,knd->nd", length, z)
         out = self.dropout(self.activation(self.V(h[needed]) + self.V_message(z_mean)))
         return out, LayerTrace(weights, needed, length[:, -self.hops :], log_d)
@@ -242,7 +247,7 @@ class MHGRNConv(nn.Module):
             node_type = torch.zeros(N, dtype=torch.long, device=x.device)
         if context is None:
             context = x.new_zeros(int(batch[-1]) + 1 if N else 1, 0)
-        self._check(x, edge_index, edge_type, node_type, context, batch)
+        self._check(x, edge_index, edge_type, node_type, context, batch, edge_weight, output_mask)
         needed = torch.arange(N, device=x.device) if output_mask is None else output_mask.nonzero()[:, 0]
         graph = GraphBatch(
             torch.arange(N, device=x.device), node_type, batch, edge_index, edge_type, len(context), self.num_relations
@@ -251,14 +256,22 @@ class MHGRNConv(nn.Module):
         if output_mask is not None:
             kept = graph.distances(needed, self.hops - 1)[edge_index[1]] < self.hops
         if edge_weight is not None:
-            if bool((edge_weight < 0).any()):
-                raise UserError("an edge_weight is negative; the weight of a walk is a product of positive numbers.")
             kept = kept & (edge_weight > 0)
         graph = replace(graph, edge_index=edge_index[:, kept], edge_type=edge_type[kept])
         out: Tensor = self.layer(x, context, graph, needed, None if edge_weight is None else edge_weight[kept].log())[0]
         return out if output_mask is None else out.new_zeros(N, self.out_channels).index_copy(0, needed, out)
 
-    def _check(self, x: Tensor, edge_index: Tensor, edge_type: Tensor, node_type: Tensor, context: Tensor, batch: Tensor) -> None:
+    def _check(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_type: Tensor,
+        node_type: Tensor,
+        context: Tensor,
+        batch: Tensor,
+        edge_weight: Tensor | None,
+        output_mask: Tensor | None,
+    ) -> None:
         """Shapes that do not fit would raise something obscure, numbers out of range could go unnoticed."""
         N, E, channels = len(x), edge_index.shape[-1], self.context_channels
         if context.dim() != 2 or context.shape[1] != channels:
@@ -270,8 +283,10 @@ class MHGRNConv(nn.Module):
             ("edge_type", edge_type, [E]),
             ("node_type", node_type, [N]),
             ("batch", batch, [N]),
+            ("edge_weight", edge_weight, [E]),
+            ("output_mask", output_mask, [N]),
         ):
-            if list(tensor.shape) != shape:
+            if tensor is not None and list(tensor.shape) != shape:
                 raise UserError(f"{name} has shape {list(tensor.shape)}, not {shape}.")
         for name, tensor, count in (
             ("edge_index", edge_index, N),
@@ -283,6 +298,10 @@ class MHGRNConv(nn.Module):
                 raise UserError(f"{name} holds {int(tensor.min())} … {int(tensor.max())}; it should be within 0 … {count - 1}.")
         if bool((batch[1:] < batch[:-1]).any()):
             raise UserError("batch is not ascending; put the nodes of a graph beside each other, as PyTorch Geometric does.")
+        if edge_weight is not None and bool((edge_weight < 0).any()):
+            raise UserError("an edge_weight is negative; the weight of a walk is a product of positive numbers.")
+        if output_mask is not None and output_mask.dtype != torch.bool:
+            raise UserError("output_mask is not of booleans; it says of every node whether it is wanted.")
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, hops={self.hops}"

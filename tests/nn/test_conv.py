@@ -249,11 +249,20 @@ def test_bfloat16_autocast() -> None:
 
 
 def test_torch_compile() -> None:
-    graph, conv = random_graph(3), conv_of()
-    out = torch.compile(conv, backend="aot_eager")(*graph)
-    torch.testing.assert_close(out, conv(*graph))
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.first, self.last = conv_of(), nn.Linear(IN, IN).double(), nn.Linear(OUT, 1).double()
+
+        def forward(self, x: Tensor, *rest: Tensor) -> Tensor:
+            out: Tensor = self.last(self.conv(self.first(x).relu(), *rest).relu())
+            return out
+
+    graph, model = random_graph(3), Model()
+    out = torch.compile(model, backend="aot_eager")(*graph)
+    torch.testing.assert_close(out, model(*graph))
     out.sum().backward()
-    assert all(p.grad is not None for p in conv.parameters())
+    assert all(p.grad is not None for p in model.parameters())
 
 
 def test_in_a_model_of_pytorch_geometric() -> None:

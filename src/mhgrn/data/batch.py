@@ -68,7 +68,7 @@ class GraphBatch:
             graph=torch.zeros(nodes, dtype=torch.long, device=place) if graph is None else graph,
             edge_index=edge_index,
             edge_type=edge_type,
-            graph_count=1 if graph is None else int(data.num_graphs),
+            graph_count=_graph_count(data, graph),
             relation_count=relation_count,
         )
 
@@ -110,6 +110,13 @@ class GraphBatch:
     @cached_property
     def states(self) -> "States":
         return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
+
+
+def _graph_count(data: Any, graph: Tensor | None) -> int:
+    """As a ``Batch`` says; a ``Data`` with a batch vector does not."""
+    if graph is None:
+        return 1
+    return int(getattr(data, "num_graphs", 0) or (int(graph.max()) + 1 if len(graph) else 0))
 
 
 def _attribute(data: Any, name: str) -> Tensor | None:

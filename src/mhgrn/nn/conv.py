@@ -240,6 +240,23 @@ class MHGRNConv(nn.Module):
         ``output_mask`` [N] says which nodes are wanted: other rows are 0, and edges that no walk to a wanted node takes cost
         nothing.
         """
+        given = (x, edge_index, edge_type, node_type, context, batch, edge_weight, output_mask)
+        if torch.compiler.is_compiling():  # shapes depend on the data throughout: one break rather than dozens
+            out: Tensor = torch.compiler.disable(self._forward)(*given)  # type: ignore[no-untyped-call]
+            return out
+        return self._forward(*given)
+
+    def _forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_type: Tensor,
+        node_type: Tensor | None,
+        context: Tensor | None,
+        batch: Tensor | None,
+        edge_weight: Tensor | None,
+        output_mask: Tensor | None,
+    ) -> Tensor:
         N = len(x)
         if batch is None:
             batch = torch.zeros(N, dtype=torch.long, device=x.device)

@@ -75,7 +75,7 @@ class QuestionAnswerer:
         statement = statement_builder(self._statement, [question])
         names = _distinct(question)
         subgraphs = [extract(m) for m in ground(question, grounder, statement)]
-        batch = GraphBatch.collate(subgraphs, len(graph.schema))
+        batch = GraphBatch.collate(subgraphs, len(graph.schema), run.model.graph_encoder.reach)
         with torch.inference_mode():
             s = run.encoder.sentences([question.stem] * len(question.choices), question.choices)
             uses_graph = run.config.graph_encoder != "none"

@@ -166,7 +166,7 @@ def test_every_option_is_what_its_definition_says(settings: dict[str, Any], hops
     for seed in (0, 5):
         s, features, batch = inputs(seed)
         expected = defined(model, s, features, batch, hops, **settings)
-        for backend in ("plain", "dense"):
+        for backend in ("compiled", "plain", "dense"):
             model.layers[0].messages.backend = backend  # type: ignore[assignment,union-attr]
             torch.testing.assert_close(model(s, features, batch).g, expected)
 
@@ -228,6 +228,20 @@ def test_two_layers_deliver_all_that_pooling_reads() -> None:
             assert encoding.pooled is not None
             expected, _ = model.pool(s, h[encoding.pooled], batch.graph[encoding.pooled])
             torch.testing.assert_close(encoding.g, expected)
+
+
+@pytest.mark.parametrize("pool", ["answer", "question", "all"])
+@pytest.mark.parametrize("first", [False, True])
+def test_collating_only_what_is_reached_changes_nothing(pool: str, first: bool) -> None:
+    for layers, walks_to in ((1, "any"), (2, "any"), (2, "answer")):
+        settings = {"pool": pool, "walks_to": walks_to, "layers": layers, "pool_first_node_if_no_answer": first}
+        model = model_of(1, **settings)
+        for seed in range(4):
+            subgraphs = oracles.random_subgraphs(np.random.default_rng(seed), 4, RELATIONS, max_nodes=7, edges=4)
+            table = torch.randn(50, FEATURES, dtype=torch.float64)  # by concept
+            s = torch.randn(len(subgraphs), S, dtype=torch.float64)
+            whole, part = (GraphBatch.collate(subgraphs, RELATIONS, reach) for reach in (None, model.reach))
+            torch.testing.assert_close(model(s, table[part.concepts], part).g, model(s, table[whole.concepts], whole).g)
 
 
 def test_ablations_are_the_rows_of_table_6() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class GraphEncoder(nn.Module):
     """Base class. ``out_dim`` is the width of g."""
 
     out_dim: int = 0
+    reach: Reach | None = None  # what it reads of a graph; all by default
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> GraphEncoding:
         """s [G, S], features [N, feature_dim] → g [G, out_dim]."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import Component
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.nn.conv import LayerTrace, MHGRNLayer
@@ -49,7 +49,10 @@ class MHGRN(GraphEncoder):
         super().__init__()
         message_dim, out_dim = message_dim or hidden_dim, out_dim or hidden_dim
         self.out_dim, self.hops = out_dim, hops
-        self.pooled, self.pool_first_node = pool, pool_first_node_if_no_answer
+        self.pooled_types = {"answer": (ANSWER,), "question": (QUESTION,), "all": None}[pool]
+        self.pool_first_node = pool_first_node_if_no_answer
+        if self.pooled_types is not None:
+            self.reach = Reach(self.pooled_types, hops * layers, pool_first_node_if_no_answer)
         self.project = nn.Linear(feature_dim, hidden_dim)
         widths = [hidden_dim, *[out_dim] * layers]
         self.layers = nn.ModuleList(
@@ -104,10 +107,9 @@ class MHGRN(GraphEncoder):
         return GraphEncoding(g, pooled, attention, traces)
 
     def _pooled_nodes(self, batch: GraphBatch) -> Tensor:
-        if self.pooled == "all":
-            pooled = torch.ones_like(batch.types, dtype=torch.bool)
-        else:
-            pooled = batch.types == (ANSWER if self.pooled == "answer" else QUESTION)
+        if self.pooled_types is None:
+            return torch.arange(len(batch.types), device=batch.types.device)
+        pooled = torch.isin(batch.types, torch.tensor(self.pooled_types, device=batch.types.device))
         if self.pool_first_node:
             has = torch.zeros(batch.graph_count, dtype=torch.bool, device=pooled.device)
             has[batch.graph[pooled]] = True

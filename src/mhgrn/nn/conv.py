@@ -267,14 +267,20 @@ class MHGRNConv(nn.Module):
         self._check(x, edge_index, edge_type, node_type, context, batch, edge_weight, output_mask)
         needed = torch.arange(N, device=x.device) if output_mask is None else output_mask.nonzero()[:, 0]
         graph = GraphBatch(
-            torch.arange(N, device=x.device), node_type, batch, edge_index, edge_type, len(context), self.num_relations
+            torch.arange(N, device=x.device),
+            node_type.long(),
+            batch.long(),
+            edge_index.long(),
+            edge_type.long(),
+            len(context),
+            self.num_relations,
         )
         kept = torch.ones_like(edge_type, dtype=torch.bool)
         if output_mask is not None:
             kept = graph.distances(needed, self.hops - 1)[edge_index[1]] < self.hops
         if edge_weight is not None:
             kept = kept & (edge_weight > 0)
-        graph = replace(graph, edge_index=edge_index[:, kept], edge_type=edge_type[kept])
+        graph = replace(graph, edge_index=graph.edge_index[:, kept], edge_type=graph.edge_type[kept])
         out: Tensor = self.layer(x, context, graph, needed, None if edge_weight is None else edge_weight[kept].log())[0]
         return out if output_mask is None else out.new_zeros(N, self.out_channels).index_copy(0, needed, out)
 

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.data.batch import GraphBatch
-from mhgrn.nn.backends import dense, plain
+from mhgrn.nn.backends import compiled, dense, plain
 from mhgrn.nn.walk_weights import WalkWeights
 
 __all__ = ["Backend", "Messages", "MultiHopMessagePassing", "RelationWeights", "WalkWeights", "multi_hop_messages"]
 
-Backend = Literal["auto", "plain", "dense"]
+Backend = Literal["auto", "compiled", "plain", "dense"]
 RelationWeights = Literal["diagonal", "full", "basis"]
 
 
@@ -51,11 +51,14 @@ def multi_hop_messages(
             x = x.float()
         W, W_pad = W.to(x.dtype), W_pad.to(x.dtype)
         weights = WalkWeights(*(w.double() for w in weights))
-        compute = dense.messages if backend == "dense" else plain.messages
+        compute = _BACKENDS[backend if backend != "auto" else "compiled" if x.device.type == "cpu" else "plain"]
         if edge_log_weight is not None:
             edge_log_weight = edge_log_weight.double()
         z, log_d = compute(x, weights, W, batch, needed, edge_log_weight)
         return Messages(torch.stack([_pad(z[hop], W_pad[hop:]) for hop in range(len(W))]), log_d)
+
+
+_BACKENDS = {"compiled": compiled.messages, "plain": plain.messages, "dense": dense.messages}
 
 
 def _pad(z: Tensor, rest: Tensor) -> Tensor:

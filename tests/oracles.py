@@ -16,10 +16,17 @@ Walk = tuple[list[int], list[int]]  # nodes j … i, relations r_1 … r_k
 
 def walks(batch: GraphBatch, length: int) -> Iterator[Walk]:
     """Every walk of a length, by enumeration."""
-    edges = list(zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True))
+    for walk, _ in walks_and_edges(batch, length):
+        yield walk
+
+
+def walks_and_edges(batch: GraphBatch, length: int) -> Iterator[tuple[Walk, list[int]]]:
+    """Every walk of a length, with the numbers of its edges: walks over two equal edges are two."""
+    edges = list(zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), range(len(batch.edge_type)), strict=True))
     for steps in product(edges, repeat=length):
         if all(a[1] == b[0] for a, b in pairwise(steps)):
-            yield [steps[0][0], *(step[1] for step in steps)], [step[2] for step in steps]
+            walk = [steps[0][0], *(step[1] for step in steps)], [step[2] for step in steps]
+            yield walk, [step[3] for step in steps]
 
 
 def log_alpha(walk: Walk, weights: WalkWeights, batch: GraphBatch) -> Tensor:
@@ -28,20 +35,24 @@ def log_alpha(walk: Walk, weights: WalkWeights, batch: GraphBatch) -> Tensor:
     graph = batch.graph[nodes[-1]]
     total = weights.start[nodes[0]] + sum(weights.relation[graph, r] for r in relations)
     for r, following in pairwise(relations):
-        total = total + weights.turn[r, following]
+        total = total + (weights.turn if weights.turn.dim() == 2 else weights.turn[graph])[r, following]
     return total
 
 
-def messages(x: Tensor, weights: WalkWeights, W: Tensor, W_pad: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+def messages(
+    x: Tensor, weights: WalkWeights, W: Tensor, W_pad: Tensor, batch: GraphBatch, edge_log_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Equation 7 by its definition: z [K, N, d] and d [K, N]."""
     K, N = len(W), len(x)
     zs, ds = [], []
     for k in range(1, K + 1):
         total = [torch.zeros_like(x[0]) for _ in range(N)]
         d = [x.new_zeros(()) for _ in range(N)]
-        for walk in walks(batch, k):
+        for walk, edges in walks_and_edges(batch, k):
             nodes, relations = walk
             alpha = torch.exp(log_alpha(walk, weights, batch))
+            if edge_log_weight is not None:
+                alpha = alpha * torch.exp(edge_log_weight[edges].sum())
             message = x[nodes[0]]
             for matrix in [*(W[t, r] for t, r in enumerate(relations)), *W_pad[k - 1 :]]:
                 message = matrix * message if matrix.dim() == 1 else matrix @ message

@@ -38,13 +38,15 @@ def test_published_settings_are_the_published_ones() -> None:
     published = Config.load(overrides=["preset=as_published"])
     assert (published.mhgrn.initial_scale, published.mhgrn.epsilon) == (0.02, 1e-15)
     assert published.mhgrn.pool_first_node_if_no_answer
+    assert (published.mhgrn.relation_weights, published.score, published.text.frozen_epochs) == ("diagonal", "linear", 3)
+    assert (published.training.batch_size, published.training.learning_rate, published.training.patience) == (32, 1e-3, 2)
     assert Config.load(overrides=["preset=paper"]).mhgrn.relation_weights == "full"
 
 
 def test_override_beats_file_beats_preset_beats_default(settings: Path) -> None:
     settings.write_text("preset: paper\nmhgrn: {layers: 2, heads: 4}\n", encoding="utf-8")
-    config = Config.load(settings, ["mhgrn.heads=8"])
-    assert (config.mhgrn.heads, config.mhgrn.layers, config.mhgrn.relation_weights, config.mhgrn.hops) == (8, 2, "full", 2)
+    config = Config.load(settings, ["mhgrn.heads=5"])
+    assert (config.mhgrn.heads, config.mhgrn.layers, config.mhgrn.relation_weights, config.mhgrn.hops) == (5, 2, "full", 2)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,7 @@ def test_override_beats_file_beats_preset_beats_default(settings: Path) -> None:
         ("mhgrn.initial_scale=1e-2", "mhgrn", "initial_scale", 0.01),
         ("text.frozen_epochs=null", "text", "frozen_epochs", None),
         ("text.encoder=a=b", "text", "encoder", "a=b"),
+        ("mhgrn.without=[attention, typed_transform]", "mhgrn", "without", ["attention", "typed_transform"]),
     ],
 )
 def test_an_override_is_read_as_yaml(override: str, section: str, key: str, value: object) -> None:
@@ -108,6 +111,11 @@ def test_an_unknown_key_suggests_a_known_one(override: str, says: str) -> None:
         ("mhgrn.initial_scale", "-1", "-1"),
         ("mhgrn.relation_weights", "dense", "'dense'"),
         ("mhgrn.epsilon", ".inf", "inf"),
+        ("mhgrn.heads", "3", "divides the output's width, 100, not 3"),
+        ("mhgrn.without", "[atention]", "'transition' or 'unary', not 'atention'"),
+        ("mhgrn.without", "attention", "'attention'"),
+        ("mhgrn.pool", "none", "'none'"),
+        ("mhgrn.relation_bases", "0", "0"),
         ("training.learning_rate", "0", "0"),
         ("training.learning_rate", ".inf", "inf"),
         ("training.learning_rate", ".nan", "nan"),
@@ -125,6 +133,18 @@ def test_a_wrong_value_is_named_with_its_key(key: str, value: str, shown: str) -
     message = refusal(None, f"{key}={value}")
     assert f"setting {key}:" in message or f"unknown {key} " in message
     assert shown in message
+
+
+def test_settings_that_contradict_each_other() -> None:
+    for more in (["mhgrn.message_dim=7"], ["mhgrn.out_dim=7", "mhgrn.layers=2", "mhgrn.heads=7"]):
+        assert "message_dim and, of several layers, out_dim are hidden_dim" in refusal(
+            None, "mhgrn.without=[typed_transform]", *more
+        )
+        Config.load(overrides=more)
+    Config.load(overrides=["mhgrn.without=[typed_transform]", "mhgrn.message_dim=100", "mhgrn.out_dim=50"])
+    for name in ("attention", "relation_attention", "transition"):
+        assert "no transition" in refusal(None, "mhgrn.context_transition=true", f"mhgrn.without=[{name}]")
+    Config.load(overrides=["mhgrn.context_transition=true", "mhgrn.without=[unary]"])
 
 
 @pytest.mark.parametrize("override", ["mhgrn.hops", "mhgrn.hops=[", "=3", "mhgrn.=3", "seed.x=3"])
@@ -171,7 +191,7 @@ def test_keys_that_are_not_text(settings: Path) -> None:
 
 @pytest.mark.parametrize("preset", ["default", "paper", "as_published"])
 def test_the_explained_settings_are_a_file_that_loads_as_the_same(preset: str, settings: Path) -> None:
-    config = Config.load(None, [f"preset={preset}"])
+    config = Config.load(None, [f"preset={preset}", "mhgrn.without=[unary, type_attention, typed_transform]"])
     settings.write_text(config.explained(), encoding="utf-8")
     assert Config.load(settings) == config
     assert "hops: 2  # K, the longest walk" in config.explained()

@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -26,6 +27,19 @@ def test_the_python_example_runs(
     names: dict[str, object] = {}
     exec(block, names)  # the README's own text
     assert names["answer"].choice in ("schoolroom", "patio", "furniture store")  # type: ignore[attr-defined]
+
+
+def test_the_example_with_pytorch_geometric_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch_geometric")
+    page = (ROOT / "docs" / "pyg.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, names)  # the page's own text
+    results = names["results"]
+    assert results["MHGRNConv, two hops"] >= 0.95
+    assert max(results["RGCNConv"], results["MHGRNConv, one hop"]) <= 0.55
+    printed = [line.split()[:-1] for line in capsys.readouterr().out.splitlines()]
+    assert printed == [line.split()[:-1] for line in re.findall(r"It prints\n\n```\n(.*?)```", page, re.DOTALL)[0].splitlines()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,10 +1,12 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from mhgrn.errors import UserError, did_you_mean
 
@@ -27,13 +29,35 @@ class TextConfig(_Section):
     learning_rate: float = Field(1e-5, gt=0)
 
 
+Component = Literal["typed_transform", "attention", "relation_attention", "type_attention", "transition", "unary"]
+"""A part of MHGRN that can be left out: U and b of equation 5 (then x = h); attention to walks (all, to relations, to node
+types); within the one to relations, τ and δ."""
+
+ABLATIONS: tuple[Component, ...] = ("typed_transform", "attention", "relation_attention", "type_attention")
+"""The rows of the paper's table 6, each as ``mhgrn.without=[name]``."""
+
+_PARTS: dict[Component, tuple[Component, ...]] = {
+    "attention": ("relation_attention", "type_attention"),
+    "relation_attention": ("transition", "unary"),
+}
+
+
+def components(names: Iterable[Component]) -> set[Component]:
+    """Named components with everything they consist of.
+
+    >>> sorted(components(["relation_attention"]))
+    ['relation_attention', 'transition', 'unary']
+    """
+    return {part for name in names for part in (name, *components(_PARTS.get(name, ())))}
+
+
 class MHGRNConfig(_Section):
     hops: int = Field(2, ge=1, description="K, the longest walk")
     layers: int = Field(1, ge=1)
     hidden_dim: int = Field(100, ge=1)
     message_dim: int | None = Field(None, ge=1, description="width of messages; null: hidden_dim")
     out_dim: int | None = Field(None, ge=1, description="width of the output; null: hidden_dim")
-    relation_weights: Literal["diagonal", "full"] = "diagonal"
+    relation_weights: Literal["diagonal", "full", "basis"] = "diagonal"
     initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field("level", description="a standard deviation, or level")
     heads: int = Field(2, ge=1)
     attention_dim: int = Field(50, ge=1)
@@ -43,7 +67,37 @@ class MHGRNConfig(_Section):
         "any", description="where walks may begin: anywhere, or at the question's concepts"
     )
     zero_hop: bool = Field(False, description="let a node also attend to its own x, so that it may pass over all of its walks")
-    pool_first_node_if_no_answer: bool = False
+    pool_first_node_if_no_answer: bool = Field(False, description="where there is nothing to pool, take node 0 (published)")
+    relation_bases: int = Field(8, ge=1, description="matrices that relations share, with relation_weights: basis")
+    without: list[Component] = Field(
+        [], description="components left out: " + ", ".join(get_args(Component)) + "; the first four are the paper's table 6"
+    )
+    context_transition: bool = Field(False, description="let the weight of one relation after another depend on the text too")
+    walks_to: Literal["any", "answer"] = Field("any", description="where walks may end: anywhere, or at the choice's concepts")
+    pool: Literal["answer", "question", "all"] = Field("answer", description="the nodes that are pooled")
+
+    @field_validator("heads")
+    @classmethod
+    def _heads_divide_the_output(cls, heads: int, info: ValidationInfo) -> int:
+        width = info.data.get("out_dim") or info.data.get("hidden_dim", heads)
+        if width % heads:
+            raise ValueError(f"the number of heads divides the output's width, {width}")
+        return heads
+
+    @field_validator("without")
+    @classmethod
+    def _widths_fit(cls, without: list[Component], info: ValidationInfo) -> list[Component]:
+        hidden, messages, out, layers = (info.data.get(name) for name in ("hidden_dim", "message_dim", "out_dim", "layers"))
+        if "typed_transform" in without and (messages not in (None, hidden) or (layers != 1 and out not in (None, hidden))):
+            raise ValueError("without typed_transform message_dim and, of several layers, out_dim are hidden_dim")
+        return without
+
+    @field_validator("context_transition")
+    @classmethod
+    def _there_are_transitions(cls, context: bool, info: ValidationInfo) -> bool:
+        if context and "transition" in components(info.data.get("without", ())):
+            raise ValueError("there is no transition that could depend on the text: see mhgrn.without")
+        return context
 
 
 class TrainingConfig(_Section):
@@ -124,10 +178,24 @@ PRESETS: dict[str, dict[str, Any]] = {
         "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 0},
         "mhgrn": {"relation_weights": "full"},
     },
-    # what the published numbers were made with
+    # what the published numbers were made with; on the side of the data: `kg build --published-names`, `prepare --max-nodes 200`
     "as_published": {
-        "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 3},
-        "mhgrn": {"initial_scale": 0.02, "epsilon": 1e-15, "pool_first_node_if_no_answer": True},
+        "score": "linear",
+        "text": {"encoding": "pair", "pooling": "pooler", "max_length": 64, "frozen_epochs": 3},
+        "mhgrn": {
+            "relation_weights": "diagonal",
+            "initial_scale": 0.02,
+            "epsilon": 1e-15,
+            "pool_first_node_if_no_answer": True,
+        },
+        "training": {
+            "epochs": 100,
+            "patience": 2,
+            "batch_size": 32,
+            "learning_rate": 1e-3,
+            "weight_decay": 0.01,
+            "clip": 1.0,
+        },
     },
 }
 
@@ -141,7 +209,7 @@ def _explained_lines(section: _Section, indent: str = "") -> list[str]:
             continue
         options = [str(o) for o in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
         meaning = "; ".join(filter(None, [field.description, " | ".join(options)]))
-        shown = yaml.safe_dump(value).removesuffix("\n...\n").strip()
+        shown = yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
         lines.append(f"{indent}{name}: {shown}" + (f"  # {meaning}" if meaning else ""))
     return lines
 
@@ -193,5 +261,10 @@ def explain(error: ValidationError, model: type[BaseModel], noun: str) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown {noun} {key}.{did_you_mean(where[-1], section.model_fields)}"
     here = first["loc"][: len(where)]
-    reasons = dict.fromkeys(e["msg"][:1].lower() + e["msg"][1:] for e in error.errors() if e["loc"][: len(where)] == here)
+    reasons = dict.fromkeys(_sentence(e["msg"]) for e in error.errors() if e["loc"][: len(where)] == here)
     return f"{noun} {key}: {' or '.join(reasons)}, not {first['input']!r}."
+
+
+def _sentence(message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]

@@ -1,6 +1,9 @@
 """Batches against naive enumeration."""
 
+import sys
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ import oracles
 from mhgrn.data.batch import GraphBatch, Links
 from mhgrn.data.prepared import PreparedData
 from mhgrn.data.subgraphs import Subgraph
+from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 
 Edge = tuple[int, int, int]  # source, relation, target
@@ -88,3 +92,51 @@ def test_a_batch_moves_as_a_whole() -> None:
     moved = batch.to("meta")
     assert {t.device.type for t in vars(moved).values() if isinstance(t, torch.Tensor)} == {"meta"}
     assert (moved.graph_count, moved.relation_count) == (3, 4)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), graphs=st.integers(1, 4))
+def test_to_pytorch_geometric_and_back(seed: int, graphs: int) -> None:
+    pytest.importorskip("torch_geometric")
+    batch = oracles.random_batch(np.random.default_rng(seed), graphs, 2)
+    x = torch.randn(len(batch.concepts), 3)
+    theirs = batch.to_pyg(x)
+    assert theirs.num_graphs == graphs
+    assert torch.equal(theirs.x, x)
+    back = GraphBatch.from_pyg(theirs, batch.relation_count)
+    assert sorted(edges_of(back)) == sorted(edges_of(batch))
+    for name in ("concepts", "types", "graph"):
+        assert torch.equal(getattr(back, name), getattr(batch, name)), name
+    assert (back.graph_count, back.relation_count) == (graphs, batch.relation_count)
+    for number, graph in enumerate(theirs.to_data_list()):  # each graph alone, its nodes counted from 0
+        nodes = (batch.graph == number).nonzero()[:, 0]
+        mine = batch.graph[batch.edge_index[0]] == number
+        assert graph.num_nodes == len(nodes)
+        assert torch.equal(graph.concepts, batch.concepts[nodes])
+        offset = int(nodes[0]) if len(nodes) else 0
+        assert sorted(map(tuple, graph.edge_index.T.tolist())) == sorted(
+            map(tuple, (batch.edge_index[:, mine] - offset).T.tolist())
+        )
+
+
+def test_from_pytorch_geometric_data_with_edges_alone() -> None:
+    data = pytest.importorskip("torch_geometric.data").Data(
+        edge_index=torch.tensor([[0, 1], [1, 2]]), edge_type=torch.tensor([0, 2]), num_nodes=4
+    )
+    batch = GraphBatch.from_pyg(data, 3)
+    assert edges_of(batch) == [(0, 0, 1), (1, 2, 2)]
+    assert (batch.types.tolist(), batch.graph.tolist(), batch.graph_count) == ([2] * 4, [0] * 4, 1)
+    assert batch.to_pyg().x is None
+    data.batch = torch.tensor([0, 0, 0, 1])
+    assert GraphBatch.from_pyg(data, 3).graph_count == 2
+    with pytest.raises(UserError, match="edge_type holds 0 … 2; of 2 relations"):
+        GraphBatch.from_pyg(data, 2)
+    del data.edge_type
+    with pytest.raises(UserError, match="no edge_type"):
+        GraphBatch.from_pyg(data, 3)
+
+
+def test_pytorch_geometric_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
+    with pytest.raises(UserError, match=r"pip install 'mhgrn\[pyg\]'"):
+        oracles.random_batch(np.random.default_rng(0), 1, 2).to_pyg()

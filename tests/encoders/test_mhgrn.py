@@ -43,8 +43,9 @@ def enumerated(
     batch: GraphBatch,
     backend: str,
     needed: torch.Tensor,
+    edge_log_weight: torch.Tensor | None,
 ) -> Messages:
-    z, d = oracles.messages(x, weights, W, W_pad, batch)
+    z, d = oracles.messages(x, weights, W, W_pad, batch, edge_log_weight)
     return Messages(z[:, needed], d.log()[:, needed])
 
 

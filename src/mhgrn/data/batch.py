@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.data import collating as kernels
-from mhgrn.data.subgraphs import Subgraph
+from mhgrn.data.subgraphs import OTHER, Subgraph
 from mhgrn.data.walk_index import Longs, WalkIndex, blocks_of
+from mhgrn.errors import UserError
 from mhgrn.workers import in_blocks
 
 if TYPE_CHECKING:
@@ -83,6 +84,51 @@ class GraphBatch:
             edge_ptr=edges,
         )
 
+    @classmethod
+    def from_pyg(cls, data: Any, relation_count: int) -> Self:
+        """From a ``Data`` or ``Batch`` of PyTorch Geometric with ``edge_index`` and ``edge_type`` (of ``relation_count`` relations,
+        reverses included); ``node_type`` is "other" and ``concepts`` are running numbers where it has none."""
+        edge_index, edge_type = (_attribute(data, name) for name in ("edge_index", "edge_type"))
+        if edge_index is None or edge_type is None:
+            raise UserError("the data has no edge_index or no edge_type; messages run over edges of several relations.")
+        if len(edge_type) and not 0 <= int(edge_type.min()) <= int(edge_type.max()) < relation_count:
+            raise UserError(
+                f"edge_type holds {int(edge_type.min())} … {int(edge_type.max())}; of {relation_count} relations it should be"
+                f" within 0 … {relation_count - 1}."
+            )
+        nodes, place = int(data.num_nodes), edge_index.device
+        graph, types, concepts = (_attribute(data, name) for name in ("batch", "node_type", "concepts"))
+        return cls(
+            concepts=torch.arange(nodes, device=place) if concepts is None else concepts,
+            types=torch.full((nodes,), OTHER, device=place) if types is None else types,
+            graph=torch.zeros(nodes, dtype=torch.long, device=place) if graph is None else graph,
+            edge_index=edge_index,
+            edge_type=edge_type,
+            graph_count=_graph_count(data, graph),
+            relation_count=relation_count,
+        )
+
+    def to_pyg(self, x: Tensor | None = None) -> Any:
+        """As a ``Batch`` of PyTorch Geometric, one ``Data`` a graph: edge_index, edge_type, node_type, concepts, ``x`` if given.
+
+        Edges come in the order of their graphs.
+        """
+        try:
+            from torch_geometric.data import Batch, Data
+        except ImportError:
+            raise UserError("PyTorch Geometric is not installed: pip install 'mhgrn[pyg]'") from None
+        sizes = torch.bincount(self.graph, minlength=self.graph_count)
+        first = sizes.cumsum(0) - sizes
+        edge_graph = self.graph[self.edge_index[0]]
+        order = torch.argsort(edge_graph, stable=True)
+        local = (self.edge_index - first[edge_graph])[:, order]
+        edges = torch.bincount(edge_graph, minlength=self.graph_count).tolist()
+        parts = {"node_type": self.types, "concepts": self.concepts} | ({} if x is None else {"x": x})
+        columns = {name: torch.split(tensor, sizes.tolist()) for name, tensor in parts.items()}
+        columns |= {"edge_type": torch.split(self.edge_type[order], edges), "edge_index": torch.split(local, edges, dim=1)}
+        graphs = [{name: column[g] for name, column in columns.items()} for g in range(self.graph_count)]
+        return Batch.from_data_list([Data(**graph, num_nodes=len(graph["concepts"])) for graph in graphs])
+
     def to(self, device: torch.device | str) -> "GraphBatch":
         moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
@@ -121,6 +167,18 @@ class GraphBatch:
         return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
 
 
+def _graph_count(data: Any, graph: Tensor | None) -> int:
+    """As a ``Batch`` says; a ``Data`` with a batch vector does not."""
+    if graph is None:
+        return 1
+    return int(getattr(data, "num_graphs", 0) or (int(graph.max()) + 1 if len(graph) else 0))
+
+
+def _attribute(data: Any, name: str) -> Tensor | None:
+    found: Tensor | None = getattr(data, name, None)
+    return found
+
+
 @dataclass(frozen=True)
 class Reach:
     """What a graph encoder reads of a graph: the nodes of some types, and all that walks of so many hops carry to them."""
@@ -153,13 +211,14 @@ class Links:
     pointer: Tensor  # [targets + 1]
     source_pointer: Tensor  # [sources + 1] into the links sorted by source
     by_source: Tensor  # [links] the links in order of their source
+    order: Tensor  # [links] which of the given pairs a link is
 
     @classmethod
     def of(cls, source: Tensor, target: Tensor, source_count: int, target_count: int) -> Self:
         order = torch.argsort(target, stable=True)
         source, target = source[order], target[order]
         by_source = torch.argsort(source, stable=True)
-        return cls(source, target, _pointer(target, target_count), _pointer(source, source_count), by_source)
+        return cls(source, target, _pointer(target, target_count), _pointer(source, source_count), by_source, order)
 
     @property
     def target_count(self) -> int:

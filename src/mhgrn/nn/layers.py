@@ -1,6 +1,7 @@
 """Layers that graph encoders share."""
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,20 @@ from mhgrn.nn.segments import segment_softmax
 def gelu(x: Tensor) -> Tensor:
     """GELU in the tanh approximation that the published model uses."""
     return functional.gelu(x, approximate="tanh")
+
+
+Scale = float | Literal["level"]  # of initial weights: a standard deviation, or so that a signal keeps its level
+
+
+def initialise_linear(module: nn.Module, scale: Scale = "level") -> None:
+    """Draw the weights of all linear maps in a module from N(0, scale²), or such that they keep the scale of a signal."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            if scale == "level":
+                nn.init.xavier_uniform_(part.weight)
+            else:
+                nn.init.normal_(part.weight, std=scale)
+            nn.init.zeros_(part.bias)
 
 
 class MLP(nn.Sequential):
@@ -27,6 +42,17 @@ class MLP(nn.Sequential):
         )
 
 
+class Constant(nn.Module):
+    """The same learned vector for every row: a function of s where there is no s."""
+
+    def __init__(self, out_dim: int) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.zeros(out_dim))
+
+    def forward(self, s: Tensor) -> Tensor:
+        return self.value.expand(len(s), -1)
+
+
 class TypedLinear(nn.Module):
     """x_i = U_{φ(i)} h_i + b_{φ(i)} (equation 5)."""
 
@@ -40,7 +66,7 @@ class TypedLinear(nn.Module):
         out = h.new_zeros(len(h), self.weight.shape[1])
         for number, (U, b) in enumerate(zip(self.weight, self.bias, strict=True)):
             rows = (types == number).nonzero()[:, 0]
-            out = out.index_add(0, rows, functional.linear(h[rows], U, b))
+            out = out.index_add(0, rows, functional.linear(h[rows], U, b).to(out.dtype))
         return out
 
 

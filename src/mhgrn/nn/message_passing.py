@@ -9,9 +9,10 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.nn.backends import compiled, dense, plain
 from mhgrn.nn.walk_weights import WalkWeights
 
-__all__ = ["Backend", "Messages", "MultiHopMessagePassing", "WalkWeights", "multi_hop_messages"]
+__all__ = ["Backend", "Messages", "MultiHopMessagePassing", "RelationWeights", "WalkWeights", "multi_hop_messages"]
 
 Backend = Literal["auto", "compiled", "plain", "dense"]
+RelationWeights = Literal["diagonal", "full", "basis"]
 
 
 class Messages(NamedTuple):
@@ -29,12 +30,15 @@ def multi_hop_messages(
     batch: GraphBatch,
     backend: Backend = "auto",
     needed: Tensor | None = None,
+    edge_log_weight: Tensor | None = None,
 ) -> Messages:
     """z_i^k = Σ over k-hop walks into i of α/d · W⁰_K ··· W⁰_{k+1} W^k_{r_k} ··· W¹_{r_1} x_j (equation 7).
 
     ``W`` is [K, m, d] (diagonal matrices) or [K, m, d, d]; ``W_pad`` holds W⁰_2 … W⁰_K as [K - 1, d] or [K - 1, d, d]. Walks may
     repeat nodes, and walks through different nodes count separately. ``needed`` are the nodes i asked for, ascending; all by
     default. Only what can reach them is computed, so rows of x that no walk of K hops carries there are never read.
+    ``edge_log_weight`` [E], in the order of ``batch.edge_index``, adds to log α of a walk the number of each edge it takes, as
+    often as it takes it; -inf shuts an edge. The derivative of log d by it is how often a walk is expected to use the edge.
 
     The sparse forms cost E·d + Σ_j in(j)·out(j)·d a hop, with in and out the numbers of relation *types* at a node, and never
     multiply two attention weights: each state keeps the weighted mean of its messages and the logarithm of their weight, so
@@ -48,7 +52,9 @@ def multi_hop_messages(
         W, W_pad = W.to(x.dtype), W_pad.to(x.dtype)
         weights = WalkWeights(*(w.double() for w in weights))
         compute = _BACKENDS[backend if backend != "auto" else "compiled" if x.device.type == "cpu" else "plain"]
-        z, log_d = compute(x, weights, W, batch, needed)
+        if edge_log_weight is not None:
+            edge_log_weight = edge_log_weight.double()
+        z, log_d = compute(x, weights, W, batch, needed, edge_log_weight)
         return Messages(torch.stack([_pad(z[hop], W_pad[hop:]) for hop in range(len(W))]), log_d)
 
 
@@ -63,9 +69,10 @@ def _pad(z: Tensor, rest: Tensor) -> Tensor:
 
 
 class MultiHopMessagePassing(nn.Module):
-    """:func:`multi_hop_messages` with its relation matrices W and W⁰ as parameters, diagonal or full.
+    """:func:`multi_hop_messages` with its relation matrices as parameters: diagonal, full, or of a few common bases.
 
-    W⁰_1 is never used; the diagonal form keeps it because the published parameter count has it.
+    With ``basis``, hop k has matrices V_1 … V_B, and W_r = Σ_b a_rb V_b for each relation as well as for W⁰. W⁰_1 is never
+    used; ``unused_padding`` lets the diagonal form keep it, because the published parameter count has it.
     """
 
     def __init__(
@@ -73,26 +80,59 @@ class MultiHopMessagePassing(nn.Module):
         dim: int,
         relation_count: int,
         hops: int,
-        relation_weights: Literal["diagonal", "full"] = "diagonal",
+        relation_weights: RelationWeights = "diagonal",
         backend: Backend = "auto",
+        relation_bases: int = 8,
+        unused_padding: bool = True,
     ) -> None:
         super().__init__()
-        self.hops = hops
+        self.dim, self.hops, self.relation_weights = dim, hops, relation_weights
         self.backend: Backend = backend
-        diagonal = relation_weights == "diagonal"
-        shape = (dim,) if diagonal else (dim, dim)
-        self.W = nn.Parameter(torch.empty(hops, relation_count, *shape))
-        self.W_pad = nn.Parameter(torch.empty(hops if diagonal else hops - 1, *shape))
-        self.reset_parameters(1.0 if diagonal else dim**-0.5)
+        if relation_weights == "basis":
+            self.bases = nn.Parameter(torch.empty(hops, relation_bases, dim, dim))
+            self.W = nn.Parameter(torch.empty(hops, relation_count, relation_bases))
+            self.W_pad = nn.Parameter(torch.empty(hops - 1, relation_bases))
+        else:
+            shape = (dim,) if relation_weights == "diagonal" else (dim, dim)
+            self.W = nn.Parameter(torch.empty(hops, relation_count, *shape))
+            kept = relation_weights == "diagonal" and unused_padding
+            self.W_pad = nn.Parameter(torch.empty(hops if kept else hops - 1, *shape))
+        self.reset_parameters()
 
-    def reset_parameters(self, scale: float) -> None:
-        """W from N(0, scale²), W⁰ = I."""
-        nn.init.normal_(self.W, std=scale)
-        width = self.W.shape[-1]
+    def reset_parameters(self, scale: float | None = None) -> None:
+        """W from N(0, scale²), by default such that a hop keeps the scale of what it carries; W⁰ = I."""
+        if scale is None:
+            scale = 1.0 if self.relation_weights == "diagonal" else self.dim**-0.5
         with torch.no_grad():
-            self.W_pad.copy_(torch.ones(width) if self.W.dim() == 3 else torch.eye(width))
+            if self.relation_weights == "diagonal":
+                self.W.normal_(std=scale)
+                self.W_pad.fill_(1)
+            elif self.relation_weights == "full":
+                self.W.normal_(std=scale)
+                self.W_pad.copy_(torch.eye(self.dim))
+            else:
+                # V_1 = I, the others random: W⁰ can be I, and all parts of a W_r have the same norm
+                self.bases.normal_(std=scale)
+                self.bases[:, 0] = torch.eye(self.dim)
+                self.W.normal_(std=self.W.shape[-1] ** -0.5)
+                self.W[..., 0] *= scale * self.dim**0.5
+                self.W_pad.zero_()
+                self.W_pad[:, 0] = 1
 
-    def forward(self, x: Tensor, weights: WalkWeights, batch: GraphBatch, needed: Tensor | None = None) -> Messages:
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """W [K, m, d] or [K, m, d, d], and W⁰_2 … W⁰_K."""
+        if self.relation_weights == "basis":
+            W = torch.einsum("krb,kbij->krij", self.W, self.bases)
+            return W, torch.einsum("kb,kbij->kij", self.W_pad, self.bases[1:])
+        return self.W, self.W_pad[len(self.W_pad) + 1 - self.hops :]
+
+    def forward(
+        self,
+        x: Tensor,
+        weights: WalkWeights,
+        batch: GraphBatch,
+        needed: Tensor | None = None,
+        edge_log_weight: Tensor | None = None,
+    ) -> Messages:
         """x [N, d] → messages [K, n, d] at the needed nodes."""
-        padding = self.W_pad[1:] if self.W.dim() == 3 else self.W_pad
-        return multi_hop_messages(x, weights, self.W, padding, batch, self.backend, needed)
+        return multi_hop_messages(x, weights, *self.matrices(), batch, self.backend, needed, edge_log_weight)

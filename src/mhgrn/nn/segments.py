@@ -61,7 +61,7 @@ def segment_softmax(logit: Tensor, segment: Tensor, count: int) -> tuple[Tensor,
     top = logit.new_full((count,), -torch.inf).scatter_reduce(0, segment, logit.detach(), "amax")
     top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
     exponential = torch.exp(logit - top[segment])
-    total = logit.new_zeros(count).index_add(0, segment, exponential)
+    total = exponential.new_zeros(count).index_add(0, segment, exponential)
     some = total > 0
     total = torch.where(some, total, torch.ones_like(total))
     log_total = torch.where(some, torch.log(total) + top, torch.full_like(total, -torch.inf))

@@ -13,4 +13,4 @@ class WalkWeights(NamedTuple):
 
     start: Tensor  # [N] f(φ(j), s) of every node
     relation: Tensor  # [G, m] δ(r, s)
-    turn: Tensor  # [m, m] τ(r, r'): r first, r' next
+    turn: Tensor  # [m, m] τ(r, r'): r first, r' next; [G, m, m] where it depends on s

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.walk_index import WalkIndex
-from mhgrn.nn.backends import kernels
+from mhgrn.nn.backends import kernels, plain
 from mhgrn.nn.backends.buffers import Buffers
 from mhgrn.nn.walk_weights import WalkWeights
 from mhgrn.workers import in_blocks
@@ -19,8 +19,12 @@ from mhgrn.workers import in_blocks
 Array = NDArray[Any]
 
 
-def messages(x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor) -> tuple[Tensor, Tensor]:
+def messages(
+    x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """[K, n, d] and [K, n] at the needed nodes, before padding."""
+    if edge_log_weight is not None:  # the kernels know no weights of edges
+        return plain.messages(x, weights, W, batch, needed, edge_log_weight)
     plan = _plan(batch.walk_index, needed.numpy(), len(W))
     z, log_d = _Messages.apply(x, *weights, W, plan)  # type: ignore[no-untyped-call]
     return z, log_d

@@ -8,14 +8,17 @@ from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walk_weights import WalkWeights
 
 
-def messages(x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor) -> tuple[Tensor, Tensor]:
+def messages(
+    x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """[K, n, d] and [K, n] at the needed nodes, before padding."""
     states: States = batch.states
     node_count = len(x)
     state_count = len(states.node)
     start, relation, turn = weights
     delta = relation[batch.graph[states.node], states.relation]  # [states]
-    tau = turn[states.relation[states.turns.source], states.exit_relation[states.turns.target]]  # [turns]
+    turns = states.relation[states.turns.source], states.exit_relation[states.turns.target]
+    tau = turn[turns] if turn.dim() == 2 else turn[batch.graph[states.exit_node[states.turns.target]], *turns]  # [turns]
     zs, log_ds = [], []
     mean = log_d = x  # of the states; set by the first hop
     for hop in range(len(W)):
@@ -24,7 +27,10 @@ def messages(x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, need
         else:
             share, log_incoming = segment_softmax(log_d[states.turns.source] + tau, states.turns.target, len(states.exit_node))
             links, incoming = states.edges, weighted_sum(share.to(x.dtype), mean, states.turns)
-        share, log_sum = segment_softmax(log_incoming[links.source], links.target, state_count)
+        log_edge = log_incoming[links.source]  # [E]
+        if edge_log_weight is not None:
+            log_edge = log_edge + edge_log_weight[links.order]
+        share, log_sum = segment_softmax(log_edge, links.target, state_count)
         mean = _transform(W[hop], states.relation, weighted_sum(share.to(x.dtype), incoming, links))  # [states, d]
         log_d = delta + log_sum  # [states]
         share, log_total = segment_softmax(log_d, states.node, node_count)

@@ -1,5 +1,6 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -262,7 +263,7 @@ def as_yaml(value: object) -> str:
     >>> as_yaml(None), as_yaml(1e-15), as_yaml([1, "two"])
     ('null', '1.0e-15', '[1, two]')
     """
-    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:

@@ -209,9 +209,8 @@ def ensemble(
         print(json.dumps(result.to_dict()))
         return
     for member in result.members:
-        print(
-            f"  {member.run}: {member.graph_encoder}" + (f", accuracy {member.accuracy:.1%}" if member.accuracy is not None else "")
-        )
+        alone = f", accuracy {member.accuracy:.1%}" if member.accuracy is not None else ""
+        print(f"  {member.run}: {member.graph_encoder}{alone}")
     accuracy = f"accuracy {result.accuracy:.1%} of" if result.accuracy is not None else "answers to"
     print(f"{split}, {vote} of {len(result.members)} runs: {accuracy} {result.questions:,} questions")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
 from mhgrn.nn.message_passing import WalkWeights
 
 Walk = tuple[list[int], list[int]]  # nodes j … i, relations r_1 … r_k
@@ -67,12 +67,69 @@ def k_hop_rn(h: Tensor, e: Tensor, W: list[Tensor], K: int, batch: GraphBatch) -
     return total
 
 
+def log_space_messages(x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch) -> Tensor:
+    """Equation 7 for diagonal W and W⁰ = I, edge by edge in log space: [K, N, d], by logarithms of messages' two signs.
+
+    A walk's last edge is all the recursion needs to know of it, so this keeps a pair of logarithms for every edge and channel.
+    """
+    source, target = batch.edge_index.tolist()
+    relation = batch.edge_type.tolist()
+    N, d = x.shape
+    nothing = torch.full((d,), -torch.inf, dtype=x.dtype)
+    delta = [weights.relation[batch.graph[i], r] for i, r in zip(target, relation, strict=True)]
+
+    def signed(value: Tensor) -> tuple[Tensor, Tensor]:
+        some = value.abs().clamp_min(1e-300).log()
+        return torch.where(value > 0, some, -torch.inf), torch.where(value < 0, some, -torch.inf)
+
+    def total(parts: list[Tensor]) -> Tensor:
+        """log Σ exp, with no gradient where nothing is added."""
+        stacked = torch.stack([nothing, *parts])
+        top = stacked.detach().amax(0)
+        top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
+        added = torch.exp(stacked - top).sum(0)
+        return torch.where(added > 0, added.clamp_min(1e-300).log() + top, -torch.inf)
+
+    def along(part: tuple[Tensor, ...], weight: Tensor, W_r: Tensor) -> tuple[Tensor, ...]:
+        plus, minus, mass = (p + weight for p in part)
+        up, down = signed(W_r)
+        return total([plus + up, minus + down]), total([plus + down, minus + up]), mass
+
+    zs = []
+    parts: list[tuple[Tensor, ...]] = []
+    for k in range(len(W)):
+        fresh = []
+        for e, (j, r) in enumerate(zip(source, relation, strict=True)):
+            if k == 0:
+                begin = weights.start[j]
+                into = (*(s + begin for s in signed(x[j])), begin.expand(d))
+            else:
+                before = [f for f in range(len(source)) if target[f] == j]
+                turned = [tuple(p + weights.turn[relation[f], r] for p in parts[f]) for f in before]
+                into = tuple(total([t[c] for t in turned]) for c in range(3))
+            fresh.append(along(into, delta[e], W[k, r]))
+        parts = fresh
+        rows = []
+        for i in range(N):
+            plus, minus, mass = (total([p[c] for e, p in enumerate(parts) if target[e] == i]) for c in range(3))
+            held = torch.isfinite(mass)
+            mass = torch.where(held, mass, torch.zeros_like(mass))
+            rows.append(torch.where(held, torch.exp(plus - mass) - torch.exp(minus - mass), torch.zeros_like(mass)))
+        zs.append(torch.stack(rows) if rows else x)
+    return torch.stack(zs)
+
+
 def random_batch(
     rng: np.random.Generator, graphs: int, relations: int, max_nodes: int = 4, edges: int = 6, answers: bool = True
 ) -> GraphBatch:
-    """Small random subgraphs: some empty, some with isolated nodes, some with parallel edges of several relations."""
-    from mhgrn.data.subgraphs import Subgraph
+    """Small random subgraphs as one batch."""
+    return GraphBatch.collate(random_subgraphs(rng, graphs, relations, max_nodes, edges, answers), relations)
 
+
+def random_subgraphs(
+    rng: np.random.Generator, graphs: int, relations: int, max_nodes: int = 4, edges: int = 6, answers: bool = True
+) -> list[Subgraph]:
+    """Small random subgraphs: some empty, some with isolated nodes, some with parallel edges of several relations."""
     subgraphs = []
     for _ in range(graphs):
         n = int(rng.integers(0, max_nodes + 1))
@@ -90,4 +147,4 @@ def random_batch(
         )
         columns = np.array(sorted(facts), dtype=np.int64).reshape(-1, 3).T
         subgraphs.append(Subgraph(rng.integers(0, 50, n), types, *columns))
-    return GraphBatch.collate(subgraphs, relations)
+    return subgraphs

@@ -77,7 +77,7 @@ class QuestionAnswerer:
         statement = statement_builder(self._statement, [question])
         names = _distinct(question)
         subgraphs = [extract(m) for m in ground(question, grounder, statement)]
-        batch = GraphBatch.collate(subgraphs, len(graph.schema))
+        batch = GraphBatch.collate(subgraphs, len(graph.schema), run.model.graph_encoder.reach)
         with torch.inference_mode():
             stems = [question.stem] * len(question.choices)
             s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)

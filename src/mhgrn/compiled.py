@@ -29,7 +29,16 @@ event.register("numba:compile", _Announcer())
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function at its first call; the result is kept on disk, and it runs without Python's lock."""
+    return _compiled(function, fastmath=False)
+
+
+def sum_kernel(function: Callable[..., Any]) -> Any:
+    """A :func:`kernel` whose sums of floats may be taken in another order, many terms at once. Infinities stay exact."""
+    return _compiled(function, fastmath={"reassoc", "contract"})
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     try:
-        return njit(cache=True, nogil=True)(function)
+        return njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # no folder to keep it in
-        return njit(nogil=True)(function)
+        return njit(nogil=True, **options)(function)

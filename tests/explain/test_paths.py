@@ -51,7 +51,7 @@ def test_the_next_best_length_is_used_where_the_best_has_no_walk() -> None:
     subgraph = Extractor(graph)(Mentions([0], [1]))
     batch = GraphBatch.collate([subgraph], 1)
     weights = WalkWeights(torch.tensor([0.0, -torch.inf]), torch.zeros(1, 2), torch.zeros(2, 2))
-    trace = LayerTrace(weights, torch.tensor([[0.1, 0.9], [0.1, 0.9]]), torch.zeros(2, 2))
+    trace = LayerTrace(weights, torch.arange(2), torch.tensor([[0.1, 0.9], [0.1, 0.9]]), torch.zeros(2, 2))
     walk = decode_walk(batch, [trace], 1)  # two hops into school would have to begin at school, whose weight is 0
     assert (walk.nodes, walk.relations) == ([0, 1], [0])
 
@@ -60,7 +60,7 @@ def test_an_entity_without_walks_stands_alone() -> None:
     graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school"), ("sun", "AtLocation", "sky")])
     batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [graph.id("sky")]))], 1)
     weights = WalkWeights(torch.zeros(2), torch.zeros(1, 2), torch.zeros(2, 2))
-    trace = LayerTrace(weights, torch.full((2, 2), 0.5), torch.zeros(2, 2))
+    trace = LayerTrace(weights, torch.arange(2), torch.full((2, 2), 0.5), torch.zeros(2, 2))
     path = to_path(decode_walk(batch, [trace], 1), batch, graph)
     assert (path.entity, path.facts) == ("sky", [])
     assert str(path) == "sky (no fact leads to it)"

@@ -1,5 +1,7 @@
 """Sparse = dense = enumeration of walks, in values and gradients."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +10,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracles
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import Subgraph
-from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+from mhgrn.data.batch import GraphBatch, Reach
+from mhgrn.data.subgraphs import ANSWER, Subgraph
+from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
 
 RELATIONS = 2  # and their reverses
+BACKENDS: list[Backend] = ["compiled", "plain", "dense"]
 
 
 def inputs(
@@ -40,6 +43,10 @@ def gradients(z: Tensor, at: tuple[Tensor, WalkWeights, Tensor, Tensor]) -> list
     return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves, strict=True)]
 
 
+def joined(gradients: list[Tensor]) -> Tensor:
+    return torch.cat([gradient.flatten().double() for gradient in gradients])
+
+
 def assert_close(a: Tensor, b: Tensor, rtol: float) -> None:
     """Equal up to ``rtol`` of the largest entry: small entries are differences of large ones."""
     scale = float(b.detach().abs().max()) if b.numel() else 0.0
@@ -48,7 +55,7 @@ def assert_close(a: Tensor, b: Tensor, rtol: float) -> None:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), K=st.integers(1, 4), graphs=st.integers(0, 4), full=st.booleans(), single=st.booleans())
-def test_sparse_dense_and_enumeration_agree(seed: int, K: int, graphs: int, full: bool, single: bool) -> None:
+def test_every_backend_equals_enumeration(seed: int, K: int, graphs: int, full: bool, single: bool) -> None:
     rng = np.random.default_rng(seed)
     batch = oracles.random_batch(rng, graphs, RELATIONS, max_nodes=4, edges=4, answers=bool(rng.integers(2)))
     dtype, rtol = (torch.float32, 1e-5) if single else (torch.float64, 1e-10)
@@ -61,12 +68,12 @@ def test_sparse_dense_and_enumeration_agree(seed: int, K: int, graphs: int, full
     )
     exact, d = oracles.messages(*exact_at, batch)
     expected = gradients(exact, exact_at)
-    for form in ("sparse", "dense"):
-        z, log_d = multi_hop_messages(*at, batch, form)
+    for backend in BACKENDS:
+        z, log_d = multi_hop_messages(*at, batch, backend)
         assert_close(z.double(), exact, rtol)
         assert_close(log_d.exp(), d.double(), rtol)
         found = gradients(z, at)
-        assert_close(torch.cat([g.flatten().double() for g in found]), torch.cat([g.flatten() for g in expected]), rtol)
+        assert_close(joined(found), joined(expected), rtol)
 
 
 @given(seed=st.integers(0, 10**6), K=st.integers(1, 3))
@@ -85,17 +92,84 @@ def test_normalised_walk_weights_sum_to_one(seed: int, K: int) -> None:
     assert torch.equal(reached, by_enumeration)
 
 
-@given(seed=st.integers(0, 10**6))
-def test_gradcheck(seed: int) -> None:
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), full=st.booleans(), backend=st.sampled_from(["compiled", "plain"]))
+def test_gradcheck(seed: int, full: bool, backend: Backend) -> None:
+    """Of the messages and of the normalisers, where walks end."""
     batch = oracles.random_batch(np.random.default_rng(seed), 2, RELATIONS, max_nodes=3)
-    x, weights, W, W_pad = inputs(batch, seed, 2, False, torch.float64)
+    x, weights, W, W_pad = inputs(batch, seed, 2, full, torch.float64)
     if not len(x):
         return
 
-    def z(*leaves: Tensor) -> Tensor:
-        return multi_hop_messages(leaves[0], WalkWeights(*leaves[1:4]), *leaves[4:], batch).z
+    def messages(*leaves: Tensor) -> tuple[Tensor, Tensor]:
+        z, log_d = multi_hop_messages(leaves[0], WalkWeights(*leaves[1:4]), *leaves[4:], batch, backend)
+        return z, torch.where(torch.isfinite(log_d), log_d, torch.zeros_like(log_d))
 
-    assert torch.autograd.gradcheck(z, (x, *weights, W, W_pad))
+    assert torch.autograd.gradcheck(messages, (x, *weights, W, W_pad))
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), K=st.integers(1, 4), full=st.booleans(), backend=st.sampled_from(BACKENDS))
+def test_needed_nodes_get_what_they_get_among_all(seed: int, K: int, full: bool, backend: Backend) -> None:
+    """Pruning changes neither values nor gradients, whether states are left out or nodes and edges of the batch."""
+    rng = np.random.default_rng(seed)
+    subgraphs = oracles.random_subgraphs(rng, 3, RELATIONS, max_nodes=6, edges=6)
+    batch = GraphBatch.collate(subgraphs, RELATIONS)
+    at = inputs(batch, seed, K, full, torch.float64)
+    needed = (batch.types == ANSWER).nonzero()[:, 0]
+    whole = multi_hop_messages(*at, batch, "plain")
+    wanted, wanted_d = whole.z[:, needed], whole.log_d[:, needed]
+    wanted_gradients = joined(gradients(wanted, at))
+    z, log_d = multi_hop_messages(*at, batch, backend, needed)
+    assert_close(z, wanted, 1e-9)
+    torch.testing.assert_close(log_d, wanted_d)
+    assert_close(joined(gradients(z, at)), wanted_gradients, 1e-9)
+
+    trimmed = GraphBatch.collate(subgraphs, RELATIONS, Reach((ANSWER,), K))
+    kept = (batch.distances(needed, K) <= K).nonzero()[:, 0]
+    assert torch.equal(trimmed.concepts, batch.concepts[kept])
+    x, weights, W, W_pad = at
+    z, log_d = multi_hop_messages(
+        x[kept], weights._replace(start=weights.start[kept]), W, W_pad, trimmed, backend, (trimmed.types == ANSWER).nonzero()[:, 0]
+    )
+    assert_close(z, wanted, 1e-9)
+    torch.testing.assert_close(log_d, wanted_d)
+    assert_close(joined(gradients(z, at)), wanted_gradients, 1e-9)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_threads_do_not_change_a_bit(full: bool) -> None:
+    batch = oracles.random_batch(np.random.default_rng(0), 50, RELATIONS, max_nodes=12, edges=40)
+    at = inputs(batch, 0, 3, full, torch.float32)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            z = multi_hop_messages(*at, batch, "compiled").z
+            results.append([z, *gradients(z, at)])
+    finally:
+        torch.set_num_threads(before)
+    for one, three in zip(*results, strict=True):
+        assert torch.equal(one, three)
+
+
+def test_edges_may_come_in_any_order() -> None:
+    """A batch from elsewhere need not keep a graph's edges together."""
+    batch = oracles.random_batch(np.random.default_rng(1), 4, RELATIONS, max_nodes=6, edges=10)
+    at = inputs(batch, 0, 2, False, torch.float64)
+    order = torch.randperm(batch.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
+    mixed = replace(batch, edge_index=batch.edge_index[:, order], edge_type=batch.edge_type[order], edge_ptr=None)
+    torch.testing.assert_close(multi_hop_messages(*at, mixed, "compiled").z, multi_hop_messages(*at, batch, "plain").z)
+
+
+def test_bfloat16_is_computed_in_single_precision() -> None:
+    batch = oracles.random_batch(np.random.default_rng(2), 3, RELATIONS, max_nodes=6, edges=10)
+    x, weights, W, W_pad = inputs(batch, 0, 2, False, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        z = multi_hop_messages(x.bfloat16(), weights, W, W_pad, batch).z
+    assert z.dtype == torch.float32
+    torch.testing.assert_close(z, multi_hop_messages(x.bfloat16().float(), weights, W, W_pad, batch).z)
 
 
 @given(seed=st.integers(0, 10**6))
@@ -127,18 +201,35 @@ def chain(length: int) -> GraphBatch:
     )
 
 
-def test_deep_walks_under_sharp_attention_stay_exact() -> None:
+@pytest.mark.parametrize("backend", ["compiled", "plain"])
+def test_deep_walks_under_sharp_attention_stay_exact(backend: Backend) -> None:
     """Sixteen hops with logits within ±30: products of weights leave the range of float32, the recursion does not."""
     rng = np.random.default_rng(3)
     batch = oracles.random_batch(rng, 3, 3, max_nodes=6, edges=20)
     x, weights, W, W_pad = inputs(batch, 0, 16, False, torch.float64, spread=30.0)
-    W, W_pad = torch.ones_like(W), torch.ones_like(W_pad)
-    exact = multi_hop_messages(x, weights, W, W_pad, batch)
-    single = multi_hop_messages(x.float(), weights, W.float(), W_pad.float(), batch)
-    naive = multi_hop_messages(x.float(), WalkWeights(*(w.float() for w in weights)), W.float(), W_pad.float(), batch, "dense")
-    assert torch.isfinite(exact.z).all()
-    assert float((single.z - exact.z).detach().norm() / exact.z.detach().norm()) < 1e-4
-    assert not torch.equal(torch.isfinite(naive.log_d), torch.isfinite(exact.log_d))
+    W, W_pad = (torch.ones_like(t).requires_grad_() for t in (W, W_pad))
+    exact = oracles.log_space_messages(x, weights, W, batch)
+    wanted = gradients(exact, (x, weights, W, W_pad))
+    single = tuple(t.detach().float().requires_grad_() for t in (x, W, W_pad))
+    z, _ = multi_hop_messages(single[0], weights, *single[1:], batch, backend)
+    found = gradients(z, (single[0], weights, *single[1:]))
+    assert float((z - exact).detach().norm() / exact.detach().norm()) < 1e-4
+    for gradient, right in zip(found[:-1], wanted[:-1], strict=True):  # all but W⁰, of which the oracle has none
+        assert torch.isfinite(gradient).all()
+        assert float((gradient - right).norm() / right.norm()) < 1e-4
+    naive = multi_hop_messages(single[0], weights, *single[1:], batch, "dense")
+    assert float((naive.z - exact).detach().norm() / exact.detach().norm()) > 0.1
+
+
+@given(seed=st.integers(0, 10**6), backend=st.sampled_from(["compiled", "plain"]))
+def test_weights_that_vanish_beside_others_still_count_where_they_are_alone(seed: int, backend: Backend) -> None:
+    """Logits a thousand apart: relative to the graph's largest weight everything else is zero, relative to a node's it is not."""
+    batch = oracles.random_batch(np.random.default_rng(seed), 2, RELATIONS, max_nodes=5, edges=8)
+    at = inputs(batch, seed, 3, False, torch.float64, spread=1000.0)
+    exact = oracles.log_space_messages(at[0], at[1], at[2], batch)
+    x, weights, W, _ = at
+    z, _ = multi_hop_messages(x, weights, W, torch.ones(2, x.shape[1], dtype=x.dtype), batch, backend)
+    torch.testing.assert_close(z, exact)
 
 
 def test_start_weight_zero_gives_no_message_and_no_nan() -> None:
@@ -152,11 +243,11 @@ def test_start_weight_zero_gives_no_message_and_no_nan() -> None:
         assert torch.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("form", ["sparse", "dense"])
-def test_a_fact_carries_messages_both_ways(form: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_fact_carries_messages_both_ways(backend: Backend) -> None:
     batch = chain(1)
     x = torch.tensor([[1.0], [2.0]])
     weights = WalkWeights(torch.zeros(2), torch.zeros(1, 2), torch.zeros(2, 2))
     W = torch.tensor([[[10.0], [100.0]]])  # the relation, its reverse
-    z, _ = multi_hop_messages(x, weights, W, torch.ones(0, 1), batch, form)  # type: ignore[arg-type]
+    z, _ = multi_hop_messages(x, weights, W, torch.ones(0, 1), batch, backend)
     assert z[0].tolist() == [[200.0], [10.0]]

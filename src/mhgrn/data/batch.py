@@ -10,7 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mhgrn.data import collating as kernels
 from mhgrn.data.subgraphs import Subgraph
+from mhgrn.data.walk_index import Longs, WalkIndex, blocks_of
+from mhgrn.workers import in_blocks
 
 
 @dataclass(frozen=True)
@@ -28,35 +31,106 @@ class GraphBatch:
     edge_type: Tensor  # [E]
     graph_count: int
     relation_count: int  # m, the reverse relations included
+    edge_ptr: Longs | None = None  # [G + 1] each graph's edges, if they stand together
 
     @classmethod
-    def collate(cls, subgraphs: Sequence[Subgraph], schema_size: int) -> Self:
-        """Join subgraphs of a graph with ``schema_size`` relations (without their reverses)."""
-        sizes = [len(s.concepts) for s in subgraphs]
-        offsets = np.cumsum([0, *sizes])
-        head = _join([s.head.astype(np.int64) + o for s, o in zip(subgraphs, offsets[:-1], strict=True)])
-        tail = _join([s.tail.astype(np.int64) + o for s, o in zip(subgraphs, offsets[:-1], strict=True)])
-        relation = _join([s.relation.astype(np.int64) for s in subgraphs])
+    def collate(cls, subgraphs: Sequence[Subgraph], schema_size: int, reach: "Reach | None" = None) -> Self:
+        """Join subgraphs of a graph with ``schema_size`` relations (without their reverses).
+
+        With ``reach``, only what can reach the nodes it names is taken in: nodes and edges that no walk carries there are left out.
+        """
+        node_ptr = np.cumsum([0, *(len(s.concepts) for s in subgraphs)], dtype=np.int64)
+        fact_ptr = np.cumsum([0, *(len(s.head) for s in subgraphs)], dtype=np.int64)
+        concepts, types, head, relation, tail = (
+            _join([getattr(s, column) for s in subgraphs]) for column in ("concepts", "types", "head", "relation", "tail")
+        )
+        blocks = blocks_of(fact_ptr)
+        distance = np.zeros(len(concepts), np.int32)
+        steps = 1  # an edge into a node nearer than this is kept
+        if reach is not None:
+            steps = reach.steps
+            distance[~reach.wanted(types, node_ptr)] = steps + 1
+        nodes, edges = (np.zeros(len(subgraphs) + 1, np.int64) for _ in range(2))
+
+        def measure(block: int) -> None:
+            kernels.measure(*blocks[block : block + 2], node_ptr, fact_ptr, head, tail, steps, distance, nodes, edges)
+
+        in_blocks(measure, len(blocks) - 1)
+        np.cumsum(nodes, out=nodes)
+        np.cumsum(edges, out=edges)
+        kept = np.empty(nodes[-1], np.int64)
+        graph = np.empty(nodes[-1], np.int64)
+        edge_index, edge_type = np.empty((2, edges[-1]), np.int64), np.empty(edges[-1], np.int64)
+
+        def fill(block: int) -> None:
+            kernels.fill(
+                *blocks[block : block + 2], node_ptr, fact_ptr, head, relation, tail, schema_size, steps, distance, nodes, edges,
+                kept, graph, edge_index, edge_type,
+            )  # fmt: skip
+
+        in_blocks(fill, len(blocks) - 1)
         return cls(
-            concepts=torch.from_numpy(_join([s.concepts.astype(np.int64) for s in subgraphs])),
-            types=torch.from_numpy(_join([s.types.astype(np.int64) for s in subgraphs])),
-            graph=torch.from_numpy(np.repeat(np.arange(len(subgraphs)), sizes)),
-            edge_index=torch.from_numpy(np.stack([np.concatenate([head, tail]), np.concatenate([tail, head])])),
-            edge_type=torch.from_numpy(np.concatenate([relation, relation + schema_size])),
+            concepts=torch.from_numpy(concepts[kept].astype(np.int64)),
+            types=torch.from_numpy(types[kept].astype(np.int64)),
+            graph=torch.from_numpy(graph),
+            edge_index=torch.from_numpy(edge_index),
+            edge_type=torch.from_numpy(edge_type),
             graph_count=len(subgraphs),
             relation_count=2 * schema_size,
+            edge_ptr=edges,
         )
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
+    def distances(self, nodes: Tensor, limit: int) -> Tensor:
+        """[N] the fewest hops from each node to one of ``nodes``; ``limit + 1`` where it takes more than ``limit``."""
+        source, target = self.edge_index
+        distance = torch.full_like(self.concepts, limit + 1)
+        distance[nodes] = 0
+        for hop in range(1, limit + 1):
+            before = source[distance[target] == hop - 1]
+            distance[before[distance[before] > hop]] = hop
+        return distance
+
+    @cached_property
+    def walk_index(self) -> WalkIndex:
+        """The edges sorted for the compiled kernels; computed once a batch."""
+        graph_ptr = np.searchsorted(self.graph.numpy(), np.arange(self.graph_count + 1))
+        edge_ptr, edge_index, edge_type = self.edge_ptr, self.edge_index, self.edge_type
+        if edge_ptr is None:
+            graph, order = torch.sort(self.graph[edge_index[1]], stable=True)
+            edge_index, edge_type = edge_index[:, order], edge_type[order]
+            edge_ptr = np.searchsorted(graph.numpy(), np.arange(self.graph_count + 1))
+        source, target = edge_index.numpy()
+        return WalkIndex.of(graph_ptr, edge_ptr, source, target, edge_type.numpy(), self.relation_count)
+
     @cached_property
     def states(self) -> "States":
         return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
 
 
-def _join(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
+@dataclass(frozen=True)
+class Reach:
+    """What a graph encoder reads of a graph: the nodes of some types, and all that walks of so many hops carry to them."""
+
+    types: tuple[int, ...]
+    steps: int
+    or_first: bool = False  # a graph without a node of these types is represented by its first
+
+    def wanted(self, types: NDArray[Any], node_ptr: Longs) -> NDArray[np.bool_]:
+        """[N] whether a node is one of those to be reached."""
+        wanted = np.isin(types, self.types)
+        if self.or_first:
+            some = (
+                np.add.reduceat(np.append(wanted, False), node_ptr[:-1]) > 0 if len(wanted) else np.zeros(len(node_ptr) - 1, bool)
+            )
+            wanted[node_ptr[:-1][~some & (np.diff(node_ptr) > 0)]] = True
+        return wanted
+
+
+def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from mhgrn.config import Section
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class GraphEncoder(nn.Module):
     has_paths: ClassVar[bool] = False  # whether walks can be decoded from ``GraphEncoding.traces``
 
     out_dim: int = 0  # width of g
+    reach: Reach | None = None  # what it reads of a graph; all by default
 
     def __init__(self, dims: Dims, settings: Section) -> None:
         super().__init__()

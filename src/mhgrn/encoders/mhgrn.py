@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import MHGRNConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import MLP, AttentivePooling, TypedLinear, gelu
-from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, WalkWeights
 
 NODE_TYPES = 3
 PUBLISHED_SCALE = 0.02
@@ -24,8 +24,13 @@ class LayerTrace:
     """What one layer attended to: enough to decode its walks."""
 
     weights: WalkWeights
-    length: Tensor  # [N, K] attention over lengths
-    log_d: Tensor  # [K, N]
+    nodes: Tensor  # [n] the nodes it delivered, ascending
+    length: Tensor  # [n, K] attention over lengths
+    log_d: Tensor  # [K, n]
+
+    def row(self, node: int) -> int:
+        """Where a delivered node stands in ``nodes``."""
+        return int(torch.searchsorted(self.nodes, node))
 
 
 class MHGRNLayer(nn.Module):
@@ -34,8 +39,8 @@ class MHGRNLayer(nn.Module):
     .. math:: h'_i = σ(V h_i + V' z_i), \\quad z_i = Σ_k softmax_k(⟨W s, z_i^k⟩/√d) z_i^k
 
     Widths are free: ``in_dim`` of h, ``message_dim`` of x and z, ``out_dim`` of h'. ``relation_weights`` are diagonal or full
-    matrices. W⁰_1 is never used; the diagonal form keeps it because the published parameter count has it. g(φ(i), s) cancels
-    (see :class:`~mhgrn.nn.message_passing.WalkWeights`): its parameters are kept for the same reason and get a zero gradient.
+    matrices. g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`): its parameters are kept because the
+    published parameter count has them, and get a zero gradient.
     """
 
     def __init__(
@@ -52,46 +57,43 @@ class MHGRNLayer(nn.Module):
         epsilon: float = 0.0,
         walks_from: Literal["any", "question"] = "any",
         zero_hop: bool = False,
-        form: Literal["sparse", "dense"] = "sparse",
+        backend: Backend = "auto",
         activation: Callable[[Tensor], Tensor] = gelu,
     ) -> None:
         super().__init__()
         self.hops, self.epsilon, self.activation = hops, epsilon, activation
         self.walks_from, self.zero_hop = walks_from, zero_hop
-        self.form: Literal["sparse", "dense"] = form
         self.typed = TypedLinear(in_dim, message_dim, NODE_TYPES)
         self.f = MLP(sentence_dim, attention_dim, NODE_TYPES, dropout)
         self.g = MLP(sentence_dim, attention_dim, NODE_TYPES, dropout)
         self.delta = MLP(sentence_dim, attention_dim, relation_count, dropout)
         self.tau = nn.Parameter(torch.zeros(relation_count, relation_count))
-        diagonal = relation_weights == "diagonal"
-        shape = (message_dim,) if diagonal else (message_dim, message_dim)
-        self.W = nn.Parameter(torch.empty(hops, relation_count, *shape))
-        self.W_pad = nn.Parameter(torch.empty(hops if diagonal else hops - 1, *shape))
+        self.messages = MultiHopMessagePassing(message_dim, relation_count, hops, relation_weights, backend)
         self.length_query = nn.Linear(sentence_dim, message_dim)
         self.V = nn.Linear(in_dim, out_dim)
         self.V_message = nn.Linear(message_dim, out_dim)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, h: Tensor, s: Tensor, batch: GraphBatch) -> tuple[Tensor, LayerTrace]:
-        """h [N, in_dim], s [G, S] → h' [N, out_dim]."""
+    def forward(self, h: Tensor, s: Tensor, batch: GraphBatch, needed: Tensor | None = None) -> tuple[Tensor, LayerTrace]:
+        """h [N, in_dim], s [G, S] → h' [n, out_dim] of the needed nodes (ascending; all by default)."""
+        if needed is None:
+            needed = torch.arange(len(h), device=h.device)
         x = self.typed(h, batch.types)
         unused = 0.0 * sum(p.sum() for p in self.g.parameters())
         start = self.f(s)[batch.graph, batch.types]
         if self.walks_from == "question":
             start = start.masked_fill(batch.types != QUESTION, -torch.inf)
         weights = WalkWeights(start, self.delta(s) + unused, self.tau)
-        padding = self.W_pad[1:] if self.W_pad.dim() == 2 else self.W_pad
-        z, log_d = multi_hop_messages(x, weights, self.W, padding, batch, self.form)  # [K, N, d]
+        z, log_d = self.messages(x, weights, batch, needed)  # [K, n, d]
         if self.epsilon:
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
         if self.zero_hop:
-            z = torch.cat([x[None], z])  # [1 + K, N, d]
-        query = self.length_query(s)[batch.graph]  # [N, d]
-        length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [N, K]
+            z = torch.cat([x[needed][None], z])  # [1 + K, n, d]
+        query = self.length_query(s)[batch.graph[needed]]  # [n, d]
+        length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [n, K]
         z_mean = torch.einsum("nk,knd->nd", length, z)
-        out = self.dropout(self.activation(self.V(h) + self.V_message(z_mean)))
-        return out, LayerTrace(weights, length[:, -self.hops :], log_d)
+        out = self.dropout(self.activation(self.V(h[needed]) + self.V_message(z_mean)))
+        return out, LayerTrace(weights, needed, length[:, -self.hops :], log_d)
 
 
 class MHGRN(GraphEncoder):
@@ -103,9 +105,9 @@ class MHGRN(GraphEncoder):
     Settings = MHGRNConfig
     has_paths = True
 
-    def __init__(self, dims: Dims, settings: MHGRNConfig, form: Literal["sparse", "dense"] = "sparse") -> None:
+    def __init__(self, dims: Dims, settings: MHGRNConfig, backend: Backend = "auto") -> None:
         super().__init__(dims, settings)
-        self._make(dims.sentence_dim, dims.feature_dim, dims.relation_count, form=form, **settings.model_dump())
+        self._make(dims.sentence_dim, dims.feature_dim, dims.relation_count, backend=backend, **settings.model_dump())
 
     def _make(
         self,
@@ -126,11 +128,12 @@ class MHGRN(GraphEncoder):
         walks_from: Literal["any", "question"] = "any",
         zero_hop: bool = False,
         pool_first_node_if_no_answer: bool = False,
-        form: Literal["sparse", "dense"] = "sparse",
+        backend: Backend = "auto",
     ) -> None:
         message_dim, out_dim = message_dim or hidden_dim, out_dim or hidden_dim
-        self.out_dim = out_dim
+        self.out_dim, self.hops = out_dim, hops
         self.pool_first_node = pool_first_node_if_no_answer
+        self.reach = Reach((ANSWER,), hops * layers, pool_first_node_if_no_answer)
         self.project = nn.Linear(feature_dim, hidden_dim)
         widths = [hidden_dim, *[out_dim] * layers]
         self.layers = nn.ModuleList(
@@ -147,7 +150,7 @@ class MHGRN(GraphEncoder):
                 epsilon,
                 walks_from,
                 zero_hop,
-                form,
+                backend,
             )
             for width in widths[:-1]
         )
@@ -169,24 +172,28 @@ class MHGRN(GraphEncoder):
                 nn.init.zeros_(module.bias)
         for layer in self.layers:
             assert isinstance(layer, MHGRNLayer)
-            width = layer.W.shape[-1]
-            diagonal = layer.W.dim() == 3
-            level = 1.0 if diagonal else 1.0 / math.sqrt(width)
-            nn.init.normal_(layer.W, std=level if initial_scale == "level" else initial_scale)
+            W = layer.messages.W
+            width = W.shape[-1]
+            level = 1.0 if W.dim() == 3 else 1.0 / math.sqrt(width)
+            layer.messages.reset_parameters(level if initial_scale == "level" else initial_scale)
             nn.init.normal_(layer.typed.weight, std=PUBLISHED_SCALE if initial_scale == "level" else initial_scale)
             nn.init.zeros_(layer.typed.bias)
             with torch.no_grad():
                 layer.typed.bias[:, : width // 2] = 1
-                layer.W_pad.copy_(torch.ones(width) if diagonal else torch.eye(width))
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.dropout(gelu(self.project(features)))
-        traces = []
-        for layer in self.layers:
-            h, trace = layer(h, s, batch)
-            traces.append(trace)
         pooled = self._pooled_nodes(batch)
-        g, attention = self.pool(s, h[pooled], batch.graph[pooled])
+        steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from what a layer delivers to a pooled node
+        distance = batch.distances(pooled, steps[0]) if steps[0] else None
+        traces = []
+        for layer, most in zip(self.layers, steps, strict=True):
+            needed = pooled if distance is None or not most else (distance <= most).nonzero()[:, 0]
+            out, trace = layer(h, s, batch, needed)
+            traces.append(trace)
+            # rows that no walk carries further stay zero
+            h = out if needed is pooled else out.new_zeros(len(h), out.shape[1]).index_copy(0, needed, out)
+        g, attention = self.pool(s, h, batch.graph[pooled])
         return GraphEncoding(g, pooled, attention, traces)
 
     def _pooled_nodes(self, batch: GraphBatch) -> Tensor:

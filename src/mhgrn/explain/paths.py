@@ -127,7 +127,7 @@ def decode_walk(batch: GraphBatch, traces: list[LayerTrace], entity: int) -> Wal
     nodes, relations, log_weight, ties = [entity], list[int](), 0.0, 1
     for trace in reversed(traces):
         end = nodes[0]
-        length = trace.length[end].detach().cpu().numpy()
+        length = trace.length[trace.row(end)].detach().cpu().numpy()
         for hops in (np.argsort(-length, kind="stable") + 1).tolist():
             if (walk := best_walk(batch, trace.weights, end, hops)) is not None:
                 nodes, relations = walk.nodes[:-1] + nodes, walk.relations + relations

@@ -74,7 +74,7 @@ class Examples:
         first = counts.cumsum(0) - counts
         known = [self.data.questions[q].answer for q in questions]
         return Batch(
-            graph=GraphBatch.collate(subgraphs, len(self.run.graph.schema)),
+            graph=GraphBatch.collate(subgraphs, len(self.run.graph.schema), self.run.model.graph_encoder.reach),
             statements=torch.cat([torch.arange(int(ptr[q]), int(ptr[q + 1])) for q in questions]),
             question=torch.repeat_interleave(torch.arange(len(questions)), counts),
             first=first,

@@ -21,7 +21,7 @@ from mhgrn.model import KnowledgeAwareQA
 from mhgrn.storage import load_tensors, read_marker, save_tensors, write_json
 
 MARKER = "run.json"
-FORMAT = 1
+FORMAT = 2
 WEIGHTS = "model.safetensors"
 TEXT_PREFIX = "text."
 

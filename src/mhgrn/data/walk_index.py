@@ -1,0 +1,142 @@
+"""A batch's edges sorted for walking: compiled, linear in the edges, split into blocks of whole graphs that can be walked apart."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.compiled import kernel
+from mhgrn.workers import in_blocks
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+MOST_BLOCKS = 32  # fixed, so that sums over blocks do not depend on the number of threads
+
+
+@dataclass(frozen=True)
+class WalkIndex:
+    """States, exits and edges of a batch (:class:`~mhgrn.data.batch.States` says what they are), each node's side by side.
+
+    Edges are sorted by the state they lead to. A node with a states and b exits owns a · b turns.
+    """
+
+    graph_ptr: Longs  # [G + 1] nodes of a graph
+    state_ptr: Longs  # [N + 1] states of a node
+    state_relation: Ints  # [states]
+    exit_ptr: Longs  # [N + 1] exits of a node
+    exit_relation: Ints  # [exits]
+    exit_node: Ints  # [exits]
+    edge_ptr: Longs  # [states + 1] edges into a state
+    edge_exit: Ints  # [edges] where an edge begins
+    turn_ptr: Longs  # [N + 1] turns within a node
+    block_ptr: Longs  # [blocks + 1] graphs of a block
+
+    @classmethod
+    def of(cls, graph_ptr: Longs, first_edge: Longs, source: Longs, target: Longs, relation: Longs, relation_count: int) -> Self:
+        """From the nodes and the edges of each graph, each graph's side by side."""
+        nodes = int(graph_ptr[-1])
+        block_ptr = blocks_of(first_edge)
+        into, out_of = (np.zeros(nodes * relation_count, np.int32) for _ in range(2))
+        states, exits = (np.zeros(nodes + 1, np.int64) for _ in range(2))
+
+        def count(block: int) -> None:
+            a, b = block_ptr[block], block_ptr[block + 1]
+            _count(
+                graph_ptr[a],
+                graph_ptr[b],
+                first_edge[a],
+                first_edge[b],
+                source,
+                target,
+                relation,
+                relation_count,
+                into,
+                out_of,
+                states,
+                exits,
+            )
+
+        in_blocks(count, len(block_ptr) - 1)
+        turn_ptr = np.zeros(nodes + 1, np.int64)
+        np.cumsum(states[1:] * exits[1:], out=turn_ptr[1:])
+        np.cumsum(states, out=states)
+        np.cumsum(exits, out=exits)
+        index = cls(
+            graph_ptr=graph_ptr,
+            state_ptr=states,
+            state_relation=np.empty(states[-1], np.int32),
+            exit_ptr=exits,
+            exit_relation=np.empty(exits[-1], np.int32),
+            exit_node=np.empty(exits[-1], np.int32),
+            edge_ptr=np.empty(states[-1] + 1, np.int64),
+            edge_exit=np.empty(len(source), np.int32),
+            turn_ptr=turn_ptr,
+            block_ptr=block_ptr,
+        )
+        index.edge_ptr[0] = 0
+
+        def fill(block: int) -> None:
+            a, b = block_ptr[block], block_ptr[block + 1]
+            _fill(
+                graph_ptr[a], graph_ptr[b], first_edge[a], first_edge[b], source, target, relation, relation_count, into, out_of,
+                states, exits, index.state_relation, index.exit_relation, index.exit_node, index.edge_ptr, index.edge_exit,
+            )  # fmt: skip
+
+        in_blocks(fill, len(block_ptr) - 1)
+        return index
+
+    @property
+    def block_count(self) -> int:
+        return len(self.block_ptr) - 1
+
+
+def blocks_of(first_edge: Longs) -> Longs:
+    """Whole graphs in at most ``MOST_BLOCKS`` blocks of about as many edges."""
+    graphs = len(first_edge) - 1
+    count = min(graphs, MOST_BLOCKS)
+    if not count:
+        return np.zeros(1, np.int64)
+    weight = first_edge + np.arange(graphs + 1)  # a graph without edges counts too
+    cuts = np.searchsorted(weight, np.arange(1, count) * (weight[-1] / count))
+    return np.unique(np.concatenate([[0], cuts, [graphs]])).astype(np.int64)
+
+
+@kernel
+def _count(n0, n1, e0, e1, source, target, relation, m, into, out_of, states, exits):  # type: ignore[no-untyped-def]
+    """Edges into and out of each (node, relation) of the nodes n0 … n1, and how many are not zero."""
+    for e in range(e0, e1):
+        into[target[e] * m + relation[e]] += 1
+        out_of[source[e] * m + relation[e]] += 1
+    for i in range(n0, n1):
+        for r in range(m):
+            states[i + 1] += into[i * m + r] > 0
+            exits[i + 1] += out_of[i * m + r] > 0
+
+
+@kernel
+def _fill(  # type: ignore[no-untyped-def]
+    n0, n1, e0, e1, source, target, relation, m, into, out_of,
+    state_ptr, exit_ptr, state_relation, exit_relation, exit_node, edge_ptr, edge_exit,
+):  # fmt: skip
+    """Number states and exits, and sort the edges by state; the counts become the places where edges go."""
+    s, x, edge = state_ptr[n0], exit_ptr[n0], e0
+    for i in range(n0, n1):
+        for r in range(m):
+            if into[i * m + r] > 0:
+                state_relation[s] = r
+                size = into[i * m + r]
+                into[i * m + r] = edge
+                edge += size
+                s += 1
+                edge_ptr[s] = edge
+            if out_of[i * m + r] > 0:
+                exit_relation[x] = r
+                exit_node[x] = i
+                out_of[i * m + r] = x
+                x += 1
+    for e in range(e0, e1):
+        cell = target[e] * m + relation[e]
+        edge_exit[into[cell]] = out_of[source[e] * m + relation[e]]
+        into[cell] += 1

@@ -1,0 +1,1 @@
+"""Three ways to compute the same messages; :mod:`mhgrn.nn.message_passing` chooses one."""

@@ -36,6 +36,7 @@ from mhgrn.training.loop import Examples, evaluate, question_loss, train
 from mhgrn.training.run import Run, build_model, describe, parameter_count
 
 S, FEATURES, RELATIONS, TOKENS = 6, 5, 2, 7
+EVERY = (np.arange(50), np.full(50, OTHER, np.uint8), *np.zeros((3, 0), np.int64))  # a node for each concept of random graphs
 random_graphs = settings(max_examples=12, suppress_health_check=[HealthCheck.differing_executors])
 
 
@@ -161,6 +162,21 @@ class EncoderCase:
                 here = slice(graph, graph + 1)
                 own = Tokens(tokens.states[here], tokens.content[here])
                 torch.testing.assert_close(result(encoder(s[here], features[nodes], alone, own))[0], together[graph])
+
+    @random_graphs
+    @given(seed=st.integers(0, 10**6))
+    def test_what_it_says_it_does_not_read_makes_no_difference(self, seed: int) -> None:
+        subgraphs = oracles.random_subgraphs(np.random.default_rng(seed), 3, RELATIONS, 9, 7)
+        for variant in self.variants:
+            encoder = self.encoder(**variant)
+            whole, part = (GraphBatch.collate(subgraphs, RELATIONS, reach) for reach in (None, encoder.reach))
+            s, features, tokens = self.inputs(seed, GraphBatch.collate([*subgraphs, Subgraph(*EVERY)], RELATIONS))
+            of_concept = features[-50:]
+            s, tokens = s[:3], Tokens(tokens.states[:3], tokens.content[:3])
+            torch.testing.assert_close(
+                result(encoder(s, of_concept[part.concepts], part, tokens)),
+                result(encoder(s, of_concept[whole.concepts], whole, tokens)),
+            )
 
     @pytest.mark.parametrize("kinds", [[], [QUESTION], [ANSWER], [OTHER], [QUESTION, OTHER], [ANSWER, OTHER], [QUESTION, ANSWER]])
     def test_missing_kinds_of_nodes_and_edges(self, kinds: list[int]) -> None:

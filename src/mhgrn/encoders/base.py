@@ -57,7 +57,7 @@ class GraphEncoder(nn.Module):
     has_paths: ClassVar[bool] = False  # whether walks can be decoded from ``GraphEncoding.traces``
 
     out_dim: int = 0  # width of g
-    reach: Reach | None = None  # what it reads of a graph; all by default
+    reach: Reach | None = None  # what it reads of a graph, so that the rest is left out of its batches; all by default
 
     def __init__(self, dims: Dims, settings: Section) -> None:
         super().__init__()

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import EdgeTypesConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 
@@ -21,6 +21,7 @@ class EdgeTypes(GraphEncoder):
     Settings = EdgeTypesConfig
     uses_features = False
     uses_text = False
+    reach = Reach((ANSWER,), 1)
 
     def __init__(self, dims: Dims, settings: EdgeTypesConfig) -> None:
         super().__init__(dims, settings)

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import GCNConfig
-from mhgrn.data.batch import GraphBatch, Links
+from mhgrn.data.batch import GraphBatch, Links, Reach
+from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import AttentivePooling, Projection, gelu, initialise, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
@@ -33,6 +34,8 @@ class GCN(GraphEncoder):
         super().__init__(dims, settings)
         self.out_dim = width = settings.hidden_dim
         self.pool_over = settings.pool
+        if settings.pool == "answer":
+            self.reach = Reach((ANSWER,), settings.layers + 1)  # the furthest neighbours' own degrees count too
         self.project = Projection(dims.feature_dim, width, settings.dropout)
         self.layers = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(settings.layers))
         self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)

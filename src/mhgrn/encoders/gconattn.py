@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import GconAttnConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import Projection, initialise
@@ -21,6 +21,7 @@ class GconAttn(GraphEncoder):
     summary = "attention between the question's and the answer's concepts; no edges"
     equation = "m_x = MLP([h_x; h̃_x; h_x − h̃_x; h_x ∘ h̃_x]), g = mean and max of m over Q and over A (Wang et al. 2018)"
     Settings = GconAttnConfig
+    reach = Reach((QUESTION, ANSWER), 0)
 
     def __init__(self, dims: Dims, settings: GconAttnConfig) -> None:
         super().__init__(dims, settings)

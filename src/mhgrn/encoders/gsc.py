@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mhgrn.config import GSCConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import MLP, initialise
@@ -30,6 +30,7 @@ class GraphSoftCounter(GraphEncoder):
     def __init__(self, dims: Dims, settings: GSCConfig) -> None:
         super().__init__(dims, settings)
         self.rounds = settings.rounds
+        self.reach = Reach((ANSWER,), settings.rounds)
         sizes = (NODE_TYPES, NODE_TYPES, dims.relation_count)
         every = torch.cartesian_prod(*(torch.arange(size) for size in sizes))
         one_hot = [functional.one_hot(column, size) for column, size in zip(every.unbind(1), sizes, strict=True)]

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from mhgrn.config import MostEdgesConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
 
@@ -17,6 +17,7 @@ class MostEdges(GraphEncoder):
     Settings = MostEdgesConfig
     uses_features = False
     uses_text = False
+    reach = Reach((ANSWER,), 1)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         source, target = batch.edge_index

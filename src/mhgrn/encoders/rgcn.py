@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import RGCNConfig
-from mhgrn.data.batch import GraphBatch, Links
+from mhgrn.data.batch import GraphBatch, Links, Reach
+from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import AttentivePooling, Projection, gelu, initialise, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
@@ -74,6 +75,8 @@ class RGCN(GraphEncoder):
         super().__init__(dims, settings)
         self.out_dim = width = settings.hidden_dim
         self.pool_over = settings.pool
+        if settings.pool == "answer":
+            self.reach = Reach((ANSWER,), settings.layers)
         self.normalise, self.self_loop = settings.normalise, settings.self_loop
         self.project = Projection(dims.feature_dim, width, settings.dropout, settings.train_projection)
         relations = dims.relation_count + settings.self_loop

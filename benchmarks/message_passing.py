@@ -27,10 +27,12 @@ from typing import Any, Literal
 import torch
 
 from measuring import best_of, in_fresh_process, memory_of
+from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.prepared import ground
 from mhgrn.data.questions import find_splits
 from mhgrn.data.subgraphs import ANSWER, Extractor, Limits, Subgraph
+from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.model import KnowledgeAwareQA
@@ -82,7 +84,7 @@ def encoder_step(batches: Sequence[GraphBatch], K: int, form: Form, width: int) 
     """From node features and sentence vectors to scores."""
     torch.manual_seed(0)
     m = batches[0].relation_count
-    model = KnowledgeAwareQA(MHGRN(width, width, m, hops=K, backend=form), width)
+    model = KnowledgeAwareQA(MHGRN(Dims(width, width, m), MHGRNConfig(hops=K), form), width)
     inputs = [(torch.randn(batch.graph_count, width), torch.randn(len(batch.concepts), width), batch) for batch in batches]
 
     def step() -> None:

@@ -91,7 +91,7 @@ def test_settings_do_not_change() -> None:
     [
         ("mhgrn.hop=3", "unknown setting mhgrn.hop. Did you mean hops?"),
         ("traning.epochs=3", "unknown setting traning. Did you mean training?"),
-        ("zzz=3", "unknown setting zzz. Known: features,"),
+        ("zzz=3", "unknown setting zzz. Known: edge_types, features,"),
         ("preset=papr", "unknown preset 'papr'. Did you mean paper?"),
     ],
 )
@@ -123,7 +123,7 @@ def test_an_unknown_key_suggests_a_known_one(override: str, says: str) -> None:
         ("text.max_length", "4", "4"),
         ("text.encoder", "3", "3"),
         ("text.encoder", "", "None"),
-        ("graph_encoder", "gcn", "'gcn'"),
+        ("graph_encoder", "gcnn", "'gcnn'"),
         ("seed", "-1", "-1"),
         ("text", "3", "3"),
         ("preset", "[paper]", "paper"),

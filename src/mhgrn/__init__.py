@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mhgrn.errors import UserError
     from mhgrn.explain.paths import Path
     from mhgrn.kg import Fact, ImportOptions, KnowledgeGraph, build
+    from mhgrn.training.ensemble import ensemble
     from mhgrn.training.loop import evaluate, train
     from mhgrn.training.run import Run
 
@@ -35,6 +36,7 @@ _WHERE = {
     "Run": "mhgrn.training.run",
     "UserError": "mhgrn.errors",
     "build": "mhgrn.kg",
+    "ensemble": "mhgrn.training.ensemble",
     "evaluate": "mhgrn.training.loop",
     "load": "mhgrn.answering",
     "prepare": "mhgrn.data.prepared",
@@ -55,6 +57,7 @@ __all__ = [
     "Run",
     "UserError",
     "build",
+    "ensemble",
     "evaluate",
     "load",
     "prepare",

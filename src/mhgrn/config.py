@@ -2,20 +2,24 @@
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
 
+from mhgrn.encoders import registry
 from mhgrn.errors import UserError, did_you_mean
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Some settings under one name: typed, frozen, and a misspelt key is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
-class TextConfig(_Section):
+class TextConfig(Section):
     """The text encoder. ``auto`` means: ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others."""
 
     encoder: str = Field("minilm", description="minilm (built in), a folder, or a name on the Hugging Face hub")
@@ -51,7 +55,7 @@ def components(names: Iterable[Component]) -> set[Component]:
     return {part for name in names for part in (name, *components(_PARTS.get(name, ())))}
 
 
-class MHGRNConfig(_Section):
+class MHGRNConfig(Section):
     hops: int = Field(2, ge=1, description="K, the longest walk")
     layers: int = Field(1, ge=1)
     hidden_dim: int = Field(100, ge=1)
@@ -100,7 +104,53 @@ class MHGRNConfig(_Section):
         return context
 
 
-class TrainingConfig(_Section):
+class EncoderConfig(Section):
+    """What the trained graph encoders have in common."""
+
+    initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field("level", description="a standard deviation, or level")
+
+
+class NoneConfig(EncoderConfig):
+    """The text encoder alone."""
+
+
+class MostEdgesConfig(Section):
+    """Counts edges: nothing to set."""
+
+
+class EdgeTypesConfig(Section):
+    """Counts edges by relation: nothing to set."""
+
+
+class GCNConfig(EncoderConfig):
+    layers: int = Field(2, ge=1)
+    hidden_dim: int = Field(100, ge=1)
+    heads: int = Field(2, ge=1, description="of the pooling; they share hidden_dim")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    pool: Literal["answer", "all"] = Field("answer", description="the nodes that are pooled")
+
+
+class RGCNConfig(GCNConfig):
+    bases: int | None = Field(8, ge=1, description="relations share this many matrices; null: each has its own")
+    normalise: Literal["total", "per_relation"] = Field(
+        "total", description="divide by all neighbours, as in equation 2, or by those of the same relation (published)"
+    )
+    self_loop: bool = Field(False, description="each node is its own neighbour by one more relation (published)")
+    train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
+
+
+class GconAttnConfig(EncoderConfig):
+    hidden_dim: int = Field(300, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
+
+
+class GSCConfig(EncoderConfig):
+    rounds: int = Field(2, ge=1)
+    hidden_dim: int = Field(32, ge=1, description="of the network that weighs edges")
+
+
+class TrainingConfig(Section):
     epochs: int = Field(100, ge=1)
     patience: int = Field(2, ge=1, description="epochs without a better dev accuracy before stopping")
     batch_size: int = Field(32, ge=1, description="questions a step")
@@ -113,7 +163,7 @@ class TrainingConfig(_Section):
     )
 
 
-class Config(_Section):
+class Config(Section):
     """Everything that decides a run, besides its data.
 
     >>> Config.load(overrides=["mhgrn.hops=3"]).mhgrn.hops
@@ -125,7 +175,7 @@ class Config(_Section):
 
     preset: Literal["default", "paper", "as_published"] = "default"
     seed: int = Field(0, ge=0)
-    graph_encoder: Literal["mhgrn", "none"] = "mhgrn"
+    graph_encoder: str = Field("mhgrn", description="a name of `mhgrn encoders`")
     graph_query: Literal["statement", "question"] = Field(
         "statement",
         description="what steers attention in the graph: s, as in the paper, or the stem's part of it (text.encoding=separate)",
@@ -135,8 +185,15 @@ class Config(_Section):
     score_hidden: int = Field(200, ge=1)
     score_dropout: float = Field(0.2, ge=0, lt=1)
     text: TextConfig = TextConfig()
-    mhgrn: MHGRNConfig = MHGRNConfig()
     training: TrainingConfig = TrainingConfig()
+    none: NoneConfig = NoneConfig()
+    most_edges: MostEdgesConfig = MostEdgesConfig()
+    edge_types: EdgeTypesConfig = EdgeTypesConfig()
+    gcn: GCNConfig = GCNConfig()
+    rgcn: RGCNConfig = RGCNConfig()
+    gconattn: GconAttnConfig = GconAttnConfig()
+    gsc: GSCConfig = GSCConfig()
+    mhgrn: MHGRNConfig = MHGRNConfig()
 
     @classmethod
     def load(cls, file: str | Path | None = None, overrides: list[str] | None = None) -> Self:
@@ -157,10 +214,22 @@ class Config(_Section):
         preset = given.get("preset", "default")
         if not isinstance(preset, str) or preset not in PRESETS:
             raise UserError(f"unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
+        name = given.get("graph_encoder", "mhgrn")
+        registry.check(name)
+        base = PRESETS[preset]
+        if preset == "as_published":
+            base = _merged(base, PUBLISHED_WITH.get(name, {}))
+        model = _with_sections(cls, _others(name, given))
         try:
-            return cls.model_validate(_merged(PRESETS[preset], given))
+            return cast(Self, model.model_validate(_merged(base, given)))
         except ValidationError as error:
-            raise UserError(explain(error, cls, "setting")) from None
+            raise UserError(explain(error, model, "setting")) from None
+
+    @property
+    def encoder_settings(self) -> Section:
+        """The section of the graph encoder that is used."""
+        section: Section = getattr(self, registry.section(self.graph_encoder))
+        return section
 
     def explained(self) -> str:
         """As YAML, with what each setting means beside it."""
@@ -182,6 +251,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "as_published": {
         "score": "linear",
         "text": {"encoding": "pair", "pooling": "pooler", "max_length": 64, "frozen_epochs": 3},
+        "none": {"initial_scale": 0.02},
+        "rgcn": {
+            "initial_scale": 0.02,
+            "layers": 3,
+            "normalise": "per_relation",
+            "self_loop": True,
+            "pool": "all",
+            "train_projection": False,
+        },
+        "gconattn": {"initial_scale": 0.02, "train_projection": False},
         "mhgrn": {
             "relation_weights": "diagonal",
             "initial_scale": 0.02,
@@ -200,18 +279,57 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _explained_lines(section: _Section, indent: str = "") -> list[str]:
+# and what they were made with besides, by graph encoder
+PUBLISHED_WITH: dict[str, dict[str, Any]] = {
+    "none": {"score_dropout": 0.1, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 1e-5}},
+    "most-edges": {"text": {"frozen_epochs": None}},
+    "edge-types": {"text": {"frozen_epochs": None}},
+    "rgcn": {"score_dropout": 0.0, "text": {"frozen_epochs": 0}},
+    "gconattn": {"text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}},
+}
+
+
+def _others(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """The graph encoders of other packages that settings name or have a section of: only these are loaded."""
+    unknown = {key for key in given if key not in Config.model_fields}
+    if name in registry.BUILT_IN and not unknown:
+        return ()
+    return tuple(n for n in sorted(registry.entry_points()) if n == name or registry.section(n) in unknown)
+
+
+@lru_cache
+def _with_sections(config: type[Config], names: tuple[str, ...]) -> type[Config]:
+    """``config`` with the sections of other packages' graph encoders."""
+    if not names:
+        return config
+    sections: dict[str, Any] = {}
+    for name in names:
+        settings = registry.load(name).Settings
+        sections[registry.section(name)] = (settings, settings())
+    return create_model(config.__name__, __base__=config, __module__=__name__, **sections)
+
+
+def _explained_lines(section: Section, indent: str = "") -> list[str]:
     lines = []
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if isinstance(value, _Section):
-            lines += [f"{indent}{name}:", *_explained_lines(value, indent + "  ")]
+        if isinstance(value, Section):
+            inner = _explained_lines(value, indent + "  ")
+            lines += [f"{indent}{name}:" if inner else f"{indent}{name}: {{}}", *inner]
             continue
         options = [str(o) for o in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
         meaning = "; ".join(filter(None, [field.description, " | ".join(options)]))
-        shown = yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
-        lines.append(f"{indent}{name}: {shown}" + (f"  # {meaning}" if meaning else ""))
+        lines.append(f"{indent}{name}: {as_yaml(value)}" + (f"  # {meaning}" if meaning else ""))
     return lines
+
+
+def as_yaml(value: object) -> str:
+    """A value as ``--set`` and a file of settings take it.
+
+    >>> as_yaml(None), as_yaml(1e-15), as_yaml([1, "two"])
+    ('null', '1.0e-15', '[1, two]')
+    """
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:

@@ -310,7 +310,7 @@ DAMAGE_CASES = [
     ),
     Case(
         "weights of other settings",
-        after(lambda p: edit_json(p.run / "run.json", lambda about: about["config"]["mhgrn"].update(hidden_dim=7)), ASKED),
+        after(lambda p: edit_json(p.run / "run.json", lambda about: about["config"]["mhgrn"].update(hidden_dim=8)), ASKED),
         ("{root}/run/model.safetensors does not fit its settings",),
     ),
     Case(

@@ -14,6 +14,7 @@ import oracles
 from mhgrn.config import ABLATIONS, Config
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
 from mhgrn.model import KnowledgeAwareQA
 
@@ -54,7 +55,7 @@ def model_of(hops: int, **settings: Any) -> MHGRN:
     """With all parameters random, so that nothing is neutral."""
     torch.manual_seed(0)
     config = Config.of({"mhgrn": {"hidden_dim": DIM, "attention_dim": 3, "hops": hops, **settings}}).mhgrn
-    model = MHGRN(S, FEATURES, 2 * RELATIONS, **config.model_dump()).double().eval()
+    model = MHGRN(Dims(S, FEATURES, 2 * RELATIONS), config).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
     return model
@@ -255,7 +256,7 @@ def test_ablations_are_the_rows_of_table_6() -> None:
 def test_bases_start_with_padding_that_changes_nothing_and_weights_of_the_scale(bases: int, scale: float | None) -> None:
     torch.manual_seed(0)
     settings = {"relation_weights": "basis", "relation_bases": bases, "initial_scale": scale or "level", "hidden_dim": 64}
-    model = MHGRN(S, FEATURES, 400, hops=2, **settings)  # type: ignore[arg-type]
+    model = MHGRN(Dims(S, FEATURES, 400), MHGRNConfig.model_validate({"hops": 2, **settings}))
     (layer,) = model.layers
     assert isinstance(layer, MHGRNLayer)
     W, W_pad = layer.messages.matrices()

@@ -1,18 +1,15 @@
 """The multi-hop graph relation network: section 4 of the paper."""
 
-from collections.abc import Collection
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
-from mhgrn.config import Component
+from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.conv import LayerTrace, MHGRNLayer
-from mhgrn.nn.layers import AttentivePooling, Scale, gelu, initialise_linear
-from mhgrn.nn.message_passing import Backend, RelationWeights
+from mhgrn.nn.layers import AttentivePooling, Scale, gelu, initialise
+from mhgrn.nn.message_passing import Backend
 
 __all__ = ["MHGRN", "LayerTrace", "MHGRNLayer"]
 
@@ -20,78 +17,60 @@ __all__ = ["MHGRN", "LayerTrace", "MHGRNLayer"]
 class MHGRN(GraphEncoder):
     """Projected node features, one or more :class:`MHGRNLayer`, attentive pooling over the answer nodes (or others: ``pool``)."""
 
-    def __init__(
-        self,
-        sentence_dim: int,
-        feature_dim: int,
-        relation_count: int,
-        hops: int = 2,
-        layers: int = 1,
-        hidden_dim: int = 100,
-        message_dim: int | None = None,
-        out_dim: int | None = None,
-        relation_weights: RelationWeights = "diagonal",
-        initial_scale: Scale = "level",
-        heads: int = 2,
-        attention_dim: int = 50,
-        dropout: float = 0.1,
-        epsilon: float = 0.0,
-        walks_from: Literal["any", "question"] = "any",
-        zero_hop: bool = False,
-        pool_first_node_if_no_answer: bool = False,
-        backend: Backend = "auto",
-        relation_bases: int = 8,
-        without: Collection[Component] = (),
-        context_transition: bool = False,
-        walks_to: Literal["any", "answer"] = "any",
-        pool: Literal["answer", "question", "all"] = "answer",
-    ) -> None:
-        super().__init__()
-        message_dim, out_dim = message_dim or hidden_dim, out_dim or hidden_dim
-        self.out_dim, self.hops = out_dim, hops
-        self.pooled_types = {"answer": (ANSWER,), "question": (QUESTION,), "all": None}[pool]
-        self.pool_first_node = pool_first_node_if_no_answer
+    name = "mhgrn"
+    summary = "multi-hop graph relation network: attends to walks of up to K hops"
+    equation = "equations 5-11 of the paper"
+    Settings = MHGRNConfig
+    has_paths = True
+
+    def __init__(self, dims: Dims, settings: MHGRNConfig, backend: Backend = "auto") -> None:
+        super().__init__(dims, settings)
+        hops, layers = settings.hops, settings.layers
+        hidden_dim = settings.hidden_dim
+        message_dim, self.out_dim = settings.message_dim or hidden_dim, settings.out_dim or hidden_dim
+        self.hops = hops
+        self.pooled_types = {"answer": (ANSWER,), "question": (QUESTION,), "all": None}[settings.pool]
+        self.pool_first_node = settings.pool_first_node_if_no_answer
         if self.pooled_types is not None:
-            self.reach = Reach(self.pooled_types, hops * layers, pool_first_node_if_no_answer)
-        self.project = nn.Linear(feature_dim, hidden_dim)
-        widths = [hidden_dim, *[out_dim] * layers]
+            self.reach = Reach(self.pooled_types, hops * layers, self.pool_first_node)
+        self.project = nn.Linear(dims.feature_dim, hidden_dim)
         self.layers = nn.ModuleList(
             MHGRNLayer(
                 width,
                 message_dim,
-                out_dim,
-                sentence_dim,
-                relation_count,
+                self.out_dim,
+                dims.sentence_dim,
+                dims.relation_count,
                 hops,
-                relation_weights,
-                attention_dim,
-                dropout,
-                epsilon,
-                walks_from,
-                zero_hop,
+                settings.relation_weights,
+                settings.attention_dim,
+                settings.dropout,
+                settings.epsilon,
+                settings.walks_from,
+                settings.zero_hop,
                 backend,
-                walks_to=walks_to,
-                without=without,
-                context_transition=context_transition,
-                relation_bases=relation_bases,
+                walks_to=settings.walks_to,
+                without=settings.without,
+                context_transition=settings.context_transition,
+                relation_bases=settings.relation_bases,
             )
-            for width in widths[:-1]
+            for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
-        self.pool = AttentivePooling(sentence_dim, out_dim, heads, dropout)
-        self.dropout = nn.Dropout(dropout)
-        self.reset_parameters(initial_scale)
+        self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.reset_parameters(settings.initial_scale)
 
     def reset_parameters(self, initial_scale: Scale) -> None:
         """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
         through linear maps and hops, so that long walks start as audible as short ones. Either way W⁰ = I, τ = 0, and half of
         the typed bias is 1 while U is small: messages begin as products of relation weights alone (the paper's appendix F), and
         who sent them comes in as training needs it."""
-        initialise_linear(self, initial_scale)
+        initialise(self, initial_scale)
         for layer in self.layers:
             assert isinstance(layer, MHGRNLayer)
             layer.reset_messages(initial_scale)
 
-    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> GraphEncoding:
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.dropout(gelu(self.project(features)))
         pooled = self._pooled_nodes(batch)
         steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from what a layer delivers to a pooled node

@@ -12,7 +12,7 @@ from mhgrn.config import Component, components
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.errors import UserError
-from mhgrn.nn.layers import MLP, Constant, Scale, TypedLinear, gelu, initialise_linear
+from mhgrn.nn.layers import MLP, Constant, Scale, TypedLinear, gelu, initialise
 from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, RelationWeights, WalkWeights
 
 NODE_TYPES = 3
@@ -206,7 +206,7 @@ class MHGRNConv(nn.Module):
 
     def reset_parameters(self) -> None:
         """Such that a signal keeps its scale through maps and hops; no type, relation, turn or length is preferred."""
-        initialise_linear(self.layer)
+        initialise(self.layer)
         self.layer.messages.reset_parameters()
         assert self.layer.typed is not None
         for U in self.layer.typed.weight:

@@ -7,6 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER
+from mhgrn.errors import UserError
 from mhgrn.nn.segments import segment_softmax
 
 
@@ -16,17 +19,6 @@ def gelu(x: Tensor) -> Tensor:
 
 
 Scale = float | Literal["level"]  # of initial weights: a standard deviation, or so that a signal keeps its level
-
-
-def initialise_linear(module: nn.Module, scale: Scale = "level") -> None:
-    """Draw the weights of all linear maps in a module from N(0, scale²), or such that they keep the scale of a signal."""
-    for part in module.modules():
-        if isinstance(part, nn.Linear):
-            if scale == "level":
-                nn.init.xavier_uniform_(part.weight)
-            else:
-                nn.init.normal_(part.weight, std=scale)
-            nn.init.zeros_(part.bias)
 
 
 class MLP(nn.Sequential):
@@ -75,6 +67,8 @@ class AttentivePooling(nn.Module):
 
     def __init__(self, query_dim: int, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
+        if dim % heads:
+            raise UserError(f"{heads} heads cannot share a width of {dim}: choose a number of heads that divides it.")
         self.heads = heads
         self.query = nn.Linear(query_dim, dim)
         self.key = nn.Linear(dim, dim)
@@ -90,3 +84,35 @@ class AttentivePooling(nn.Module):
         value = self.value(h).view(-1, self.heads, width) * self.dropout(attention)[..., None]
         pooled = value.new_zeros(len(s), h.shape[1]).index_add(0, graph, value.flatten(1))
         return self.dropout(pooled), attention
+
+
+class Projection(nn.Module):
+    """Node features brought to an encoder's width: h = dropout(GELU(W e + b)). ``trained=False`` leaves W and b as they began."""
+
+    def __init__(self, feature_dim: int, dim: int, dropout: float, trained: bool = True) -> None:
+        super().__init__()
+        self.linear = nn.Linear(feature_dim, dim).requires_grad_(trained)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, features: Tensor) -> Tensor:
+        h: Tensor = self.dropout(gelu(self.linear(features)))
+        return h
+
+
+def initialise(module: nn.Module, scale: Scale = "level") -> None:
+    """Biases 0, linear weights from N(0, scale²); ``"level"`` keeps the scale of a signal."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            if scale == "level":
+                nn.init.xavier_uniform_(part.weight)
+            else:
+                nn.init.normal_(part.weight, std=scale)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+
+
+def pooled_nodes(batch: GraphBatch, which: Literal["answer", "all"]) -> Tensor:
+    """The nodes that an encoder pools: the answer's, or all."""
+    if which == "all":
+        return torch.arange(len(batch.types), device=batch.types.device)
+    return (batch.types == ANSWER).nonzero()[:, 0]

@@ -115,7 +115,7 @@ def test_an_unknown_key_suggests_a_known_one(override: str, says: str) -> None:
         ("text.max_length", "4", "4"),
         ("text.encoder", "3", "3"),
         ("text.encoder", "", "None"),
-        ("graph_encoder", "gcn", "'gcn'"),
+        ("graph_encoder", "gcnn", "'gcnn'"),
         ("seed", "-1", "-1"),
         ("text", "3", "3"),
         ("preset", "[paper]", "paper"),

@@ -12,6 +12,7 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import ground, statement_builder
 from mhgrn.data.questions import Question
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Limits, Subgraph
+from mhgrn.encoders.base import GraphEncoder
 from mhgrn.explain.paths import Path, attended_entity, decode_walk, to_path
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.text.grounding import Grounder
@@ -71,20 +72,20 @@ class QuestionAnswerer:
 
     def answer(self, question: Question, facts: Sequence[tuple[str, str, str]] = ()) -> Answer:
         run = self.run
+        encoder = run.model.graph_encoder
         graph, grounder, extract = self._knowledge if not facts else self._knowledge_of(run.graph.with_facts(facts))
         statement = statement_builder(self._statement, [question])
         names = _distinct(question)
         subgraphs = [extract(m) for m in ground(question, grounder, statement)]
         batch = GraphBatch.collate(subgraphs, len(graph.schema))
         with torch.inference_mode():
-            s = run.encoder.sentences([question.stem] * len(question.choices), question.choices)
-            uses_graph = run.config.graph_encoder != "none"
-            features = run.features.rows(batch.concepts, graph) if uses_graph else s.new_zeros(0)
-            score, encoding = run.model(s, features, batch)
+            stems = [question.stem] * len(question.choices)
+            s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)
+            score, encoding = run.model(s, run.features.rows(batch.concepts, graph), batch)
         best = int(score.argmax())
         paths = []
         entity = attended_entity(encoding, batch, best, first_head=run.config.preset == "as_published")
-        if entity is not None and encoding.traces:
+        if encoder.has_paths and entity is not None:
             paths.append(to_path(decode_walk(batch, encoding.traces, entity), batch, graph))
         concepts = _found(graph, names, subgraphs)
         return Answer(
@@ -93,7 +94,7 @@ class QuestionAnswerer:
             probabilities=dict(zip(names, torch.softmax(score.double(), 0).tolist(), strict=True)),
             paths=paths,
             concepts=concepts,
-            notes=_notes(concepts, paths, uses_graph),
+            notes=_notes(concepts, paths, encoder),
         )
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
@@ -123,16 +124,19 @@ def _distinct(question: Question) -> list[str]:
     return [f"{text} ({question.label(i)})" if texts.count(text) > 1 else text for i, text in enumerate(texts)]
 
 
-def _notes(concepts: Concepts, paths: list[Path], uses_graph: bool) -> list[str]:
-    if not uses_graph:
+def _notes(concepts: Concepts, paths: list[Path], encoder: GraphEncoder) -> list[str]:
+    if not encoder.uses_graph:
         return ["this model reads no graph; there is no path to show."]
     notes = []
     if not concepts["question"]:
         notes.append("nothing in the question is a concept of the graph.")
     if empty := [choice for choice, found in concepts["choices"].items() if not found]:
-        notes.append(f"not in the graph, judged by text alone: {', '.join(empty)}.")
+        judged = ", judged by text alone" if encoder.uses_text else ""
+        notes.append(f"not in the graph{judged}: {', '.join(empty)}.")
     if paths and not paths[0].facts:
         notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
+    if not encoder.has_paths:
+        notes.append(f"the graph encoder {encoder.name} follows no single paths; there is none to show.")
     return notes
 
 

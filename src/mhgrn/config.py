@@ -1,19 +1,24 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from mhgrn.encoders import registry
 from mhgrn.errors import UserError, did_you_mean
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Some settings under one name: typed, frozen, and a misspelt key is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
-class TextConfig(_Section):
+class TextConfig(Section):
     """The text encoder. ``auto`` means: ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others."""
 
     encoder: str = Field("minilm", description="minilm (built in), a folder, or a name on the Hugging Face hub")
@@ -27,7 +32,7 @@ class TextConfig(_Section):
     learning_rate: float = Field(1e-5, gt=0)
 
 
-class MHGRNConfig(_Section):
+class MHGRNConfig(Section):
     hops: int = Field(2, ge=1, description="K, the longest walk")
     layers: int = Field(1, ge=1)
     hidden_dim: int = Field(100, ge=1)
@@ -46,7 +51,17 @@ class MHGRNConfig(_Section):
     pool_first_node_if_no_answer: bool = False
 
 
-class TrainingConfig(_Section):
+class EncoderConfig(Section):
+    """What the trained graph encoders have in common."""
+
+    initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field("level", description="a standard deviation, or level")
+
+
+class NoneConfig(EncoderConfig):
+    """The text encoder alone."""
+
+
+class TrainingConfig(Section):
     epochs: int = Field(100, ge=1)
     patience: int = Field(2, ge=1, description="epochs without a better dev accuracy before stopping")
     batch_size: int = Field(32, ge=1, description="questions a step")
@@ -59,7 +74,7 @@ class TrainingConfig(_Section):
     )
 
 
-class Config(_Section):
+class Config(Section):
     """Everything that decides a run, besides its data.
 
     >>> Config.load(overrides=["mhgrn.hops=3"]).mhgrn.hops
@@ -71,7 +86,7 @@ class Config(_Section):
 
     preset: Literal["default", "paper", "as_published"] = "default"
     seed: int = Field(0, ge=0)
-    graph_encoder: Literal["mhgrn", "none"] = "mhgrn"
+    graph_encoder: str = Field("mhgrn", description="a name of `mhgrn encoders`")
     graph_query: Literal["statement", "question"] = Field(
         "statement",
         description="what steers attention in the graph: s, as in the paper, or the stem's part of it (text.encoding=separate)",
@@ -81,8 +96,9 @@ class Config(_Section):
     score_hidden: int = Field(200, ge=1)
     score_dropout: float = Field(0.2, ge=0, lt=1)
     text: TextConfig = TextConfig()
-    mhgrn: MHGRNConfig = MHGRNConfig()
     training: TrainingConfig = TrainingConfig()
+    none: NoneConfig = NoneConfig()
+    mhgrn: MHGRNConfig = MHGRNConfig()
 
     @classmethod
     def load(cls, file: str | Path | None = None, overrides: list[str] | None = None) -> Self:
@@ -103,10 +119,22 @@ class Config(_Section):
         preset = given.get("preset", "default")
         if not isinstance(preset, str) or preset not in PRESETS:
             raise UserError(f"unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
+        name = given.get("graph_encoder", "mhgrn")
+        registry.check(name)
+        base = PRESETS[preset]
+        if preset == "as_published":
+            base = _merged(base, PUBLISHED_WITH.get(name, {}))
+        model = _with_sections(cls, _others(name, given))
         try:
-            return cls.model_validate(_merged(PRESETS[preset], given))
+            return cast(Self, model.model_validate(_merged(base, given)))
         except ValidationError as error:
-            raise UserError(explain(error, cls, "setting")) from None
+            raise UserError(explain(error, model, "setting")) from None
+
+    @property
+    def encoder_settings(self) -> Section:
+        """The section of the graph encoder that is used."""
+        section: Section = getattr(self, registry.section(self.graph_encoder))
+        return section
 
     def explained(self) -> str:
         """As YAML, with what each setting means beside it."""
@@ -132,11 +160,37 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _explained_lines(section: _Section, indent: str = "") -> list[str]:
+# and what they were made with besides, by graph encoder
+PUBLISHED_WITH: dict[str, dict[str, Any]] = {
+    "none": {"score_dropout": 0.1, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 1e-5}},
+}
+
+
+def _others(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """The graph encoders of other packages that settings name or have a section of: only these are loaded."""
+    unknown = {key for key in given if key not in Config.model_fields}
+    if name in registry.BUILT_IN and not unknown:
+        return ()
+    return tuple(n for n in sorted(registry.entry_points()) if n == name or registry.section(n) in unknown)
+
+
+@lru_cache
+def _with_sections(config: type[Config], names: tuple[str, ...]) -> type[Config]:
+    """``config`` with the sections of other packages' graph encoders."""
+    if not names:
+        return config
+    sections: dict[str, Any] = {}
+    for name in names:
+        settings = registry.load(name).Settings
+        sections[registry.section(name)] = (settings, settings())
+    return create_model(config.__name__, __base__=config, __module__=__name__, **sections)
+
+
+def _explained_lines(section: Section, indent: str = "") -> list[str]:
     lines = []
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if isinstance(value, _Section):
+        if isinstance(value, Section):
             lines += [f"{indent}{name}:", *_explained_lines(value, indent + "  ")]
             continue
         options = [str(o) for o in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.data.batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import MLP
 
 
@@ -16,9 +16,10 @@ class Scores(NamedTuple):
 
 
 class KnowledgeAwareQA(nn.Module):
-    """ρ(q, a) = Linear([g ; s]), or an MLP with one hidden layer of ``score_hidden`` units.
+    """ρ(q, a) = Linear([g ; s]), or an MLP with one hidden layer of ``score_hidden`` units, plus what a graph encoder adds.
 
-    The graph encoder sees the first ``query_dim`` components of s: all of it, or the stem's vector alone.
+    The graph encoder sees the first ``query_dim`` components of s: all of it, or the stem's vector alone. One that uses no text
+    gives the score itself.
     """
 
     def __init__(
@@ -35,16 +36,21 @@ class KnowledgeAwareQA(nn.Module):
         self.graph_encoder = graph_encoder
         self.query_dim = query_dim
         self.dropout = nn.Dropout(dropout)
+        self.score: nn.Module | None = None
+        if not graph_encoder.uses_text:
+            return
         width = graph_encoder.out_dim + sentence_dim
-        self.score: nn.Module = nn.Linear(width, 1) if score == "linear" else MLP(width, score_hidden, 1, dropout)
+        self.score = nn.Linear(width, 1) if score == "linear" else MLP(width, score_hidden, 1, dropout)
         for module in self.score.modules():
             if isinstance(module, nn.Linear):
                 std = width**-0.5 if initial_scale == "level" else initial_scale
                 nn.init.normal_(module.weight, std=std)
                 nn.init.zeros_(module.bias)
 
-    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> Scores:
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> Scores:
         """s [G, S], features [N, feature_dim] → a score for each of the G statements."""
-        encoding = self.graph_encoder(s[:, : self.query_dim], features, batch)
-        score = self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0]
-        return Scores(score, encoding)
+        encoding: GraphEncoding = self.graph_encoder(s[:, : self.query_dim], features, batch, tokens)
+        parts = [] if encoding.score is None else [encoding.score]
+        if self.score is not None:
+            parts.append(self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0])
+        return Scores(torch.stack(parts).sum(0), encoding)

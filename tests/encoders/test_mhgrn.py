@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
@@ -5,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+from encoders.cases import EncoderCase
 from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.message_passing import Messages, WalkWeights
@@ -18,7 +22,7 @@ S, FEATURES, RELATIONS = 6, 5, 2
 
 def encoder(form: str = "sparse", **settings: object) -> MHGRN:
     torch.manual_seed(0)
-    made = MHGRN(S, FEATURES, 2 * RELATIONS, **{"hidden_dim": 4, "form": form, **settings})  # type: ignore[arg-type]
+    made = MHGRN(Dims(S, FEATURES, 2 * RELATIONS), MHGRNConfig.model_validate({"hidden_dim": 4, **settings}), form)  # type: ignore[arg-type]
     return made.double().eval()
 
 
@@ -31,7 +35,7 @@ def batch_and_inputs(seed: int, graphs: int, answers: bool = True, edges: int = 
 
 @pytest.mark.parametrize(("hops", "count"), [(1, 540_071), (2, 543_571), (3, 547_071), (4, 550_571)])
 def test_published_parameter_counts(hops: int, count: int) -> None:
-    model = KnowledgeAwareQA(MHGRN(1024, 1024, 34, hops=hops), 1024)
+    model = KnowledgeAwareQA(MHGRN(Dims(1024, 1024, 34), MHGRNConfig(hops=hops)), 1024)
     assert parameter_count(model) == count
 
 
@@ -82,26 +86,19 @@ def test_whole_encoder_sparse_dense_and_enumeration_agree(
             torch.testing.assert_close(gradient, wanted, rtol=1e-8, atol=1e-10)
 
 
-@settings(max_examples=30)
-@given(seed=st.integers(0, 10**6), layers=st.integers(1, 2))
-def test_a_batch_gives_what_its_graphs_give_one_by_one(seed: int, layers: int) -> None:
-    batch, s, features = batch_and_inputs(seed, 3)
-    model = encoder(layers=layers)
-    together = model(s, features, batch).g
-    for graph in range(3):
-        nodes = (batch.graph == graph).nonzero()[:, 0]
-        mine = (batch.graph[batch.edge_index[0]] == graph).nonzero()[:, 0]
-        offset = int(nodes[0]) if len(nodes) else 0
-        alone = GraphBatch(
-            batch.concepts[nodes],
-            batch.types[nodes],
-            torch.zeros_like(nodes),
-            batch.edge_index[:, mine] - offset,
-            batch.edge_type[mine],
-            1,
-            batch.relation_count,
-        )
-        torch.testing.assert_close(model(s[graph : graph + 1], features[nodes], alone).g[0], together[graph])
+class TestMHGRN(EncoderCase):
+    name = "mhgrn"
+    settings: ClassVar = {"hidden_dim": 4, "dropout": 0.0}
+    variants: ClassVar = [{}, {"hops": 3, "layers": 2, "relation_weights": "full", "message_dim": 6}]
+    edges = 3
+
+    def naive(
+        self, encoder: GraphEncoder, s: torch.Tensor, features: torch.Tensor, batch: GraphBatch, tokens: Tokens | None
+    ) -> torch.Tensor:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("mhgrn.encoders.mhgrn.multi_hop_messages", enumerated)
+            g: torch.Tensor = encoder(s, features, batch).g
+        return g
 
 
 def test_no_answer_node_gives_zero_unless_as_published() -> None:
@@ -122,10 +119,6 @@ def test_g_attention_gets_a_zero_gradient() -> None:
     for parameter in layer.g.parameters():
         assert parameter.grad is not None
         assert not parameter.grad.any()
-
-
-def test_every_setting_of_the_configuration_is_an_argument() -> None:
-    MHGRN(S, FEATURES, 4, **MHGRNConfig().model_dump())
 
 
 @settings(max_examples=60)

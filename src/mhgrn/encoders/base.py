@@ -1,12 +1,30 @@
 """What a graph encoder is: a statement's vector and its subgraph in, one vector of the graph out."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mhgrn.config import Section
 from mhgrn.data.batch import GraphBatch
+
+
+@dataclass(frozen=True)
+class Dims:
+    """The widths that a model's surroundings decide."""
+
+    sentence_dim: int  # of the vector that steers attention in the graph
+    feature_dim: int  # of the nodes
+    relation_count: int  # m, the reverse relations included
+    token_dim: int = 0  # of the text encoder's token states
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The text encoder's states of every statement's tokens."""
+
+    states: Tensor  # [G, L, token_dim]
+    content: Tensor  # [G, L] whether a token is one of the text, not padding or a mark of the tokeniser
 
 
 @dataclass(frozen=True)
@@ -17,20 +35,32 @@ class GraphEncoding:
     pooled: Tensor | None = None  # [n] nodes that were pooled
     attention: Tensor | None = None  # [n, heads]
     traces: list[Any] = field(default_factory=list)  # one a layer
+    score: Tensor | None = None  # [G] what is added to the score of s and g
 
 
 class GraphEncoder(nn.Module):
-    """Base class. ``out_dim`` is the width of g."""
+    """Base class. A subclass names itself, its settings and what it reads, and computes g or an additive score.
 
-    out_dim: int = 0
+    The score of a statement is Linear([g; s]) plus ``GraphEncoding.score`` where there is one. An encoder with
+    ``uses_text = False`` gives the whole score itself.
+    """
 
-    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> GraphEncoding:
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line
+    equation: ClassVar[str]  # what it implements, and where that is written
+    Settings: ClassVar[type[Section]]
+
+    uses_graph: ClassVar[bool] = True
+    uses_features: ClassVar[bool] = True  # without, node features are neither opened nor gathered
+    uses_text: ClassVar[bool] = True  # without, no text is encoded, s has no components, and the score is the encoder's own
+    uses_tokens: ClassVar[bool] = False  # with, ``forward`` is given the text encoder's token states
+    has_paths: ClassVar[bool] = False  # whether walks can be decoded from ``GraphEncoding.traces``
+
+    out_dim: int = 0  # width of g
+
+    def __init__(self, dims: Dims, settings: Section) -> None:
+        super().__init__()
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         """s [G, S], features [N, feature_dim] → g [G, out_dim]."""
         raise NotImplementedError
-
-
-class NoGraph(GraphEncoder):
-    """The text encoder alone: g has no components."""
-
-    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> GraphEncoding:
-        return GraphEncoding(s.new_zeros(len(s), 0, dtype=torch.float32))

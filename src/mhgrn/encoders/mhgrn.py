@@ -8,9 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import MLP, AttentivePooling, TypedLinear, gelu
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 
@@ -96,7 +97,17 @@ class MHGRNLayer(nn.Module):
 class MHGRN(GraphEncoder):
     """Projected node features, one or more :class:`MHGRNLayer`, attentive pooling over the answer nodes."""
 
-    def __init__(
+    name = "mhgrn"
+    summary = "multi-hop graph relation network: attends to walks of up to K hops"
+    equation = "equations 5-11 of the paper"
+    Settings = MHGRNConfig
+    has_paths = True
+
+    def __init__(self, dims: Dims, settings: MHGRNConfig, form: Literal["sparse", "dense"] = "sparse") -> None:
+        super().__init__(dims, settings)
+        self._make(dims.sentence_dim, dims.feature_dim, dims.relation_count, form=form, **settings.model_dump())
+
+    def _make(
         self,
         sentence_dim: int,
         feature_dim: int,
@@ -117,7 +128,6 @@ class MHGRN(GraphEncoder):
         pool_first_node_if_no_answer: bool = False,
         form: Literal["sparse", "dense"] = "sparse",
     ) -> None:
-        super().__init__()
         message_dim, out_dim = message_dim or hidden_dim, out_dim or hidden_dim
         self.out_dim = out_dim
         self.pool_first_node = pool_first_node_if_no_answer
@@ -169,7 +179,7 @@ class MHGRN(GraphEncoder):
                 layer.typed.bias[:, : width // 2] = 1
                 layer.W_pad.copy_(torch.ones(width) if diagonal else torch.eye(width))
 
-    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch) -> GraphEncoding:
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.dropout(gelu(self.project(features)))
         traces = []
         for layer in self.layers:

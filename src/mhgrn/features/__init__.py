@@ -1,7 +1,15 @@
 """Node features: a vector for each concept, from its name, its triples, a file, or at random for tests."""
 
 from mhgrn.features.folder import FeatureFolder
-from mhgrn.features.sources import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, RandomFeatures, open_features
+from mhgrn.features.sources import (
+    BuiltFeatures,
+    FileFeatures,
+    NameFeatures,
+    NodeFeatures,
+    NoFeatures,
+    RandomFeatures,
+    open_features,
+)
 from mhgrn.features.verbalise import verbalise
 
 __all__ = [
@@ -9,6 +17,7 @@ __all__ = [
     "FeatureFolder",
     "FileFeatures",
     "NameFeatures",
+    "NoFeatures",
     "NodeFeatures",
     "RandomFeatures",
     "open_features",

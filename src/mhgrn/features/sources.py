@@ -229,6 +229,18 @@ class RandomFeatures(NodeFeatures):
         return torch.tensor(np.array(rows).reshape(len(concepts), self.dim), dtype=torch.float32)
 
 
+class NoFeatures(NodeFeatures):
+    """Vectors without components, for graph encoders that read none."""
+
+    dim = 0
+
+    def require(self, concepts: Ints) -> None:
+        """Nothing is needed."""
+
+    def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
+        return torch.zeros(len(concepts), 0)
+
+
 def open_features(source: str, graph: KnowledgeGraph, encoder: "TextEncoder") -> NodeFeatures:
     """Features as a setting names them."""
     if source == "names":

@@ -48,7 +48,12 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 def weighted_sum(weight: Tensor, source: Tensor, links: Links) -> Tensor:
-    """Σ over the links into each target of weight · source: [links], [sources, d] → [targets, d]."""
+    """Σ over the links into each target of weight · source: [links], [sources, d] → [targets, d].
+
+    Sums are taken in single precision at least: the sparse product knows no half precision.
+    """
+    dtype = torch.promote_types(torch.promote_types(weight.dtype, source.dtype), torch.float32)
+    weight, source = weight.to(dtype), source.to(dtype)
     total: Tensor = _WeightedSum.apply(weight, source, links)  # type: ignore[no-untyped-call]
     return total
 

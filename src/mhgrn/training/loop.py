@@ -21,12 +21,12 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import PreparedData, edges_between
 from mhgrn.encoders.text import SentenceVectors, TextEncoder
 from mhgrn.errors import UserError
-from mhgrn.features import NameFeatures, open_features
+from mhgrn.features import NameFeatures
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say, track
 from mhgrn.storage import begin_folder, check_replaceable, fingerprint, take_place, write_json, write_text
-from mhgrn.training.run import MARKER, Run, build_model, describe, read_about
+from mhgrn.training.run import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
 
 EVAL_BATCH = 32  # questions
 
@@ -47,10 +47,9 @@ class Examples:
 
     def __init__(self, data: PreparedData, run: Run) -> None:
         self.data, self.run = data, run
-        if run.config.graph_encoder != "none":
-            if isinstance(run.features, NameFeatures):
-                run.features.require_and_keep(data.used)
-            run.features.require(data.used)
+        if isinstance(run.features, NameFeatures):
+            run.features.require_and_keep(data.used)
+        run.features.require(data.used)
 
     @cached_property
     def vectors(self) -> SentenceVectors:
@@ -84,12 +83,13 @@ class Examples:
 
     def scores(self, batch: Batch, live_text: bool) -> Tensor:
         """[G]; the text encoder runs only if it is being, or has been, trained."""
-        if live_text:
+        if not self.run.model.graph_encoder.uses_text:
+            s = torch.zeros(batch.graph.graph_count, 0)
+        elif live_text:
             s = self.run.encoder.sentences(*zip(*self.pairs(batch.statements.tolist()), strict=True))
         else:
             s = self.vectors(batch.statements)
-        uses_graph = self.run.config.graph_encoder != "none"
-        features = self.run.features.rows(batch.graph.concepts) if uses_graph else s.new_zeros(0)
+        features = self.run.features.rows(batch.graph.concepts)
         score: Tensor = self.run.model(s, features, batch.graph).score
         return score
 
@@ -161,7 +161,7 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     set_seed(config.seed)
     encoder = TextEncoder(config.text)
     trains_text = config.text.frozen_epochs is not None
-    features = open_features(config.features, graph, TextEncoder(config.text) if trains_text else encoder)
+    features = features_for(config, graph, TextEncoder(config.text) if trains_text else encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
     partial = begin_folder(folder, MARKER)
@@ -169,10 +169,10 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     try:
         write_text(partial / "config.yaml", config.to_yaml())
         examples = Examples(data, run)
-        if config.text.frozen_epochs != 0:
+        if model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
             _ = examples.vectors  # encoded with all threads, before training takes its share of them
         with _threads(config.training.threads):
-            _fit(examples, run, folder)
+            (_fit if parameter_count(model) else _keep)(examples, run, folder)
         write_json(folder / MARKER, read_about(folder) | {"finished": True})
     except KeyboardInterrupt:
         if run.folder != folder:  # nothing to keep yet
@@ -191,6 +191,16 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _keep(examples: Examples, run: Run, folder: Path) -> None:
+    """A model without parameters has nothing to train: it is evaluated and kept."""
+    row = {"epoch": 0, "dev_accuracy": accuracy(examples, "dev", live_text=False)}
+    write_text(run.folder / "metrics.jsonl", json.dumps(row) + "\n")
+    run.save(row, text_changed=False)
+    take_place(run.folder, folder)
+    run.folder = folder
+    say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
 
 
 def _fit(examples: Examples, run: Run, folder: Path) -> None:

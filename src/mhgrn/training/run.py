@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from mhgrn.config import Config
-from mhgrn.encoders.base import GraphEncoder, NoGraph
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders import registry
+from mhgrn.encoders.base import Dims
 from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
-from mhgrn.features import NodeFeatures, open_features
+from mhgrn.features import NodeFeatures, NoFeatures, open_features
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.storage import load_tensors, read_marker, save_tensors, write_json
@@ -32,20 +32,30 @@ def build_model(config: Config, encoder: TextEncoder, feature_dim: int, relation
         if encoder.encoding != "separate":
             raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
         query_dim = encoder.width
-    graph_encoder: GraphEncoder
-    if config.graph_encoder == "none":
-        graph_encoder = NoGraph()
-    else:
-        graph_encoder = MHGRN(query_dim, feature_dim, relation_count, **config.mhgrn.model_dump())
+    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, relation_count, encoder.width))
+
+
+def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
+    """A fresh model of given widths."""
+    settings = config.encoder_settings
     return KnowledgeAwareQA(
-        graph_encoder,
-        encoder.sentence_dim,
-        query_dim,
+        registry.load(config.graph_encoder)(dims, settings),
+        sentence_dim,
+        dims.sentence_dim,
         config.score,
         config.score_hidden,
         config.score_dropout,
-        config.mhgrn.initial_scale,
+        getattr(settings, "initial_scale", "level"),
     )
+
+
+def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, place: str | None = None) -> NodeFeatures:
+    """The node features that the settings name, or ``place``; none at all for a graph encoder that reads none."""
+    if registry.load(config.graph_encoder).uses_features:
+        return open_features(place or config.features, graph, encoder)
+    if place is not None:
+        raise UserError(f"the graph encoder {config.graph_encoder!r} reads no node features; leave --features out.")
+    return NoFeatures()
 
 
 @dataclass
@@ -75,7 +85,7 @@ class Run:
         tensors = load_tensors(folder / WEIGHTS)
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
         # node features come from the encoder as it was before training
-        node_features = open_features(features or config.features, graph, TextEncoder(config.text) if tuned else encoder)
+        node_features = features_for(config, graph, TextEncoder(config.text) if tuned else encoder, features)
         if node_features.dim != about["feature_dim"]:
             raise UserError(
                 f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."

@@ -1,0 +1,21 @@
+"""No graph: what the text encoder does alone."""
+
+from torch import Tensor
+
+from mhgrn.config import NoneConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+
+
+class NoGraph(GraphEncoder):
+    """The text encoder alone: g has no components."""
+
+    name = "none"
+    summary = "the text encoder alone"
+    equation = "score = Linear(s)"
+    Settings = NoneConfig
+    uses_graph = False
+    uses_features = False
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        return GraphEncoding(s.new_zeros(len(s), 0))

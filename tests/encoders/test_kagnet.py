@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -82,7 +83,7 @@ class TestKagNet(EncoderCase):
     def test_its_paths_are_simple_and_their_weights_those_of_pair_and_path(self) -> None:
         encoder = self.encoder(hops=3)
         assert isinstance(encoder, KagNet)
-        batch, s, features, _ = self.random(3)
+        batch, s, features, _ = self.random(17)
         encoding = encoder(s, features, batch)
         for graph in range(3):
             walks = encoder.attended_walks(encoding, batch, graph, 1000)
@@ -134,7 +135,7 @@ def test_unlikely_paths_are_not_read(starter_graph: KnowledgeGraph, folder: Feat
         score = dict(zip(zip(*batch.edge_index.tolist(), strict=True), edge_scores(batch, folder).tolist(), strict=True))
         for walks in found:
             for nodes in walks.nodes.tolist():
-                assert np.prod([score[step] for step in zip(nodes, nodes[1:], strict=False)]) >= least
+                assert np.prod([score[step] for step in pairwise(nodes)]) >= least
     assert counts[0] > counts[1] > counts[2]
 
 

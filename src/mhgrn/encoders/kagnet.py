@@ -1,5 +1,6 @@
 """KagNet (Lin et al. 2019): an LSTM over the paths between concepts, attended to in two steps."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import KagNetConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.data.batch import GraphBatch, Links
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
@@ -15,7 +16,7 @@ from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.layers import MLP, gelu, initialise
-from mhgrn.nn.segments import segment_softmax
+from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walks import connections
 
 
@@ -42,7 +43,7 @@ class KagNet(PathEncoder):
         self.settings = settings
         self.project = nn.Linear(dims.feature_dim, settings.hidden_dim)
         widths = [settings.hidden_dim, settings.gcn_dim, settings.node_dim]
-        self.convolutions = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.convolutions = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.relations = nn.Embedding(dims.relation_count, settings.hidden_dim)
         pair = settings.pair_dim
         self.pair = MLP(dims.sentence_dim + 2 * settings.node_dim, pair, pair, settings.dropout)
@@ -89,6 +90,16 @@ class KagNet(PathEncoder):
         g = both.new_zeros(len(s), self.out_dim).index_add(0, pair_graph, both)
         trace = AttendedPaths(found.lengths, torch.ones_like(of_pair), alpha * beta[of_pair])
         return GraphEncoding(g, traces=[trace], cut=found.cut)
+
+
+def convolve(h: Tensor, batch: GraphBatch) -> Tensor:
+    """D^{-1/2} (A + I) D^{-1/2} h on the simple graph: edges of several relations between two nodes count once."""
+    N = len(h)
+    key = torch.unique(torch.cat([batch.edge_index[0] * N + batch.edge_index[1], torch.arange(N, device=h.device) * (N + 1)]))
+    source, target = key // max(N, 1), key % max(N, 1)
+    degree = torch.bincount(target, minlength=N).to(h)
+    links = Links.of(source, target, N, N)
+    return weighted_sum((degree[links.source] * degree[links.target]).rsqrt(), h, links)
 
 
 def _pairs(batch: GraphBatch) -> tuple[Tensor, Tensor]:

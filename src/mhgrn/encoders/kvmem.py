@@ -49,13 +49,19 @@ class KVMem(GraphEncoder):
         p = self.token(tokens.states)  # [G, L, memory]
         width = int(place.max()) + 1 if len(place) else 1
         memory = p.new_zeros(len(s), width, self.out_dim).index_put((graph, place), m.to(p))
-        filled = torch.zeros(len(s), width, dtype=torch.bool, device=p.device).index_put((graph, place), torch.tensor(True, device=p.device))
+        filled = torch.zeros(len(s), width, dtype=torch.bool, device=p.device).index_put(
+            (graph, place), torch.tensor(True, device=p.device)
+        )
         logit = (p @ memory.transpose(1, 2)).to(s.dtype).masked_fill(~filled[:, None], -torch.inf)  # [G, L, triples]
         some = filled.any(1)[:, None, None]
         attention = torch.softmax(torch.where(some, logit, torch.zeros_like(logit)), dim=2)
         # an empty memory holds zeros, whatever is attended to
         o = (p + attention.to(p) @ memory) / 2
-        g = o.masked_fill(~tokens.content[..., None], -torch.inf).amax(1) if o.shape[1] else o.new_full((len(s), self.out_dim), -torch.inf)
+        g = (
+            o.masked_fill(~tokens.content[..., None], -torch.inf).amax(1)
+            if o.shape[1]
+            else o.new_full((len(s), self.out_dim), -torch.inf)
+        )
         g = torch.where(tokens.content.any(1)[:, None], g, torch.zeros_like(g))
         return GraphEncoding(self.dropout(g), cut=cut)
 

@@ -1,7 +1,6 @@
 """What path-based graph encoders share: they can tell which paths they attended to."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,7 +31,9 @@ class AttendedPaths:
             last = walks.nodes[rows, -1]
             for i in torch.argsort(-log_weight, stable=True)[:count].tolist():
                 tie = (last == last[i]) & ((log_weight - log_weight[i]).abs() < TOLERANCE)
-                walk = Walk(walks.nodes[rows[i]].tolist(), walks.relations[rows[i]].tolist(), float(log_weight[i]), int(number[tie].sum()))
+                walk = Walk(
+                    walks.nodes[rows[i]].tolist(), walks.relations[rows[i]].tolist(), float(log_weight[i]), int(number[tie].sum())
+                )
                 found.append((-walk.log_weight, walk))
         return [walk for _, walk in sorted(found, key=lambda item: item[0])[:count]]
 
@@ -41,7 +42,6 @@ class PathEncoder(GraphEncoder):
     """A graph encoder that reads paths one by one."""
 
     has_paths = True
-    limit_setting: ClassVar[str]  # the setting that limits the paths it reads
 
     def attended_walks(self, encoding: GraphEncoding, batch: GraphBatch, graph: int, count: int) -> list[Walk]:
         """The walks with the largest weight in one graph's vector, best first; ``log_weight`` is the logarithm of that weight."""

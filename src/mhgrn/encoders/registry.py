@@ -21,6 +21,10 @@ GROUP = "mhgrn.graph_encoders"
 BUILT_IN = {
     "none": "mhgrn.encoders.none:NoGraph",
     "mhgrn": "mhgrn.encoders.mhgrn:MHGRN",
+    "rn": "mhgrn.encoders.rn:RN",
+    "khop-rn": "mhgrn.encoders.rn:KHopRN",
+    "kagnet": "mhgrn.encoders.kagnet:KagNet",
+    "kvmem": "mhgrn.encoders.kvmem:KVMem",
 }
 
 

@@ -1,7 +1,8 @@
 """Relation networks: what is said by the edges, or the walks, from the question's concepts to the answer's."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,8 @@ CHUNK = 2**15  # walks whose hidden layers are kept for the gradient; those of m
 PUBLISHED_LIMIT = 200  # walks a statement
 
 
-class Kinds(NamedTuple):
+@dataclass(frozen=True)
+class Kinds:
     """The kinds of walks of a batch: walks with equal ends and relations have equal vectors, whatever lies between."""
 
     lengths: list[Walks]  # one walk of each kind
@@ -61,7 +63,7 @@ class KHopRN(PathEncoder):
     name = "khop-rn"
     summary = "K-hop relation network: a vector for every walk from question to answer concepts, pooled"
     equation = "the paper's appendix E: g = Pool{MLP(h_j ⊕ e_r1 ∘ … ∘ e_rk ⊕ h_i)} over walks of at most K hops from Q to A"
-    Settings: type[EncoderConfig] = KHopRNConfig
+    Settings: ClassVar[type[EncoderConfig]] = KHopRNConfig
     limit_setting = "khop_rn.max_paths"
 
     def __init__(self, dims: Dims, settings: KHopRNConfig) -> None:
@@ -115,7 +117,7 @@ class KHopRN(PathEncoder):
 
         if len(parts[0]) <= CHUNK or not torch.is_grad_enabled():
             return vectors(*parts)
-        chunks = zip(*(part.split(CHUNK) for part in parts), strict=True)
+        chunks = zip(*(torch.split(part, CHUNK) for part in parts), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([checkpoint(vectors, *chunk, use_reentrant=False) for chunk in chunks])
 
     def _pool(self, s: Tensor, vectors: Tensor, kinds: Kinds, batch: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -152,7 +154,7 @@ class KHopRN(PathEncoder):
         z, log_d = multi_hop_messages(x, weights, W, x.new_ones(K - 1, x.shape[1]), batch)  # [K, N, 2d]
         answers = (batch.types == ANSWER).nonzero()[:, 0]
         reached = torch.isfinite(log_d[:, answers]).to(h)[..., None]  # [K, |A|, 1]
-        parts = self.transform(torch.cat([z[:, answers], reached * h[answers]], dim=2).sum(0) / K)
+        parts: Tensor = self.transform(torch.cat([z[:, answers], reached * h[answers]], dim=2).sum(0) / K)
         graph = batch.graph[answers]
         share = parts / _answers(batch)[graph][:, None].to(parts)
         return parts.new_zeros(batch.graph_count, self.out_dim).index_add(0, graph, share)
@@ -186,14 +188,17 @@ def _published(batch: GraphBatch, hops: int) -> Kinds:
     """
     found = connections(batch, 2, simple=True)
     lengths = [walks.rows(distinct(walks)[0]) for walks in found.lengths]
-    first, last, graph = (torch.cat(part) for part in zip(*((w.nodes[:, 0], w.nodes[:, -1], w.graph) for w in lengths), strict=True))
+    first, last, graph = (
+        torch.cat(part) for part in zip(*((w.nodes[:, 0], w.nodes[:, -1], w.graph) for w in lengths), strict=True)
+    )
     order = torch.argsort(first * len(batch.types) + last, stable=True)  # by pair; the graphs stay in order
     size = torch.bincount(graph, minlength=batch.graph_count)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
-    kept = (place - (size.cumsum(0) - size)[graph] < PUBLISHED_LIMIT).split([len(w) for w in lengths])
+    early = place - (size.cumsum(0) - size)[graph] < PUBLISHED_LIMIT
+    kept = [early[: len(lengths[0])], early[len(lengths[0]) :]]
     if hops == 1:
-        kept = (kept[0], kept[1] & (lengths[1].relations == 0).all(1))
+        kept[1] &= (lengths[1].relations == 0).all(1)
     lengths = [walks.rows(some.nonzero()[:, 0]) for walks, some in zip(lengths, kept, strict=True)]
     cut = (size - PUBLISHED_LIMIT).clamp(min=0).double().cpu()
     return Kinds(lengths, torch.ones(sum(map(len, lengths)), dtype=torch.int64, device=order.device), cut)
@@ -208,7 +213,7 @@ class RN(KHopRN):
     name = "rn"
     summary = "relation network: a vector for every edge from question to answer concepts, averaged"
     equation = "the paper's equation 3: g = mean{MLP(h_j ⊕ e_r ⊕ h_i)} over edges from Q to A"
-    Settings = RNConfig
+    Settings: ClassVar[type[EncoderConfig]] = RNConfig
     limit_setting = "rn.published_paths"
 
     def __init__(self, dims: Dims, settings: RNConfig) -> None:

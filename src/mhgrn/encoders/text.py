@@ -112,7 +112,8 @@ class TextEncoder(nn.Module):
         """Which tokens are the text's own: neither padding nor a mark of the tokeniser."""
         marks = [i for i in self.tokenizer.all_special_ids if i != self.tokenizer.unk_token_id]
         ids: Tensor = inputs["input_ids"]
-        return inputs["attention_mask"].bool() & ~torch.isin(ids, torch.tensor(marks, device=ids.device))
+        seen: Tensor = inputs["attention_mask"].bool()
+        return seen & ~torch.isin(ids, torch.tensor(marks, device=ids.device))
 
     def embed_all(self, texts: Sequence[str], label: str) -> Tensor:
         """:meth:`embed` of many texts without gradient, similar lengths together, with a progress bar."""
@@ -277,7 +278,9 @@ class TokenStates:
         """Encode (stem, choice) pairs into ``folder``, unless they are there already."""
         separate = encoder.encoding == "separate"
         # similar lengths together: a batch is padded to its longest
-        units = sorted({(text,) for pair in pairs for text in pair} if separate else set(pairs), key=lambda u: (sum(map(len, u)), u))
+        units = sorted(
+            {(text,) for pair in pairs for text in pair} if separate else set(pairs), key=lambda u: (sum(map(len, u)), u)
+        )
         number = {unit: i for i, unit in enumerate(units)}
         of = torch.tensor([[number[text,] for text in pair] if separate else [number[pair]] for pair in pairs])
         if not (folder / TOKENS_MARKER).is_file():

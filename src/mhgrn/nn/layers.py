@@ -1,6 +1,8 @@
 """Layers that graph encoders share."""
 
 import math
+from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +21,23 @@ class MLP(nn.Sequential):
 
     def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float, layers: int = 1) -> None:
         widths = [in_dim, *[hidden_dim] * layers]
-        hidden = [
-            (nn.Linear(a, b), nn.Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh"))
-            for a, b in zip(widths[:-1], widths[1:], strict=True)
-        ]
+        hidden = [(nn.Linear(a, b), nn.Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh")) for a, b in pairwise(widths)]
         super().__init__(*(module for block in hidden for module in block), nn.Linear(widths[-1], out_dim))
+
+
+def initialise(module: nn.Module, scale: float | Literal["level"]) -> None:
+    """Linear maps and embeddings from N(0, scale²), biases 0; ``"level"`` keeps the scale of a signal through linear maps, and
+    through products of embeddings."""
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=1.0 if scale == "level" else scale)
+        elif isinstance(part, nn.Linear):
+            if scale == "level":
+                nn.init.xavier_uniform_(part.weight)
+            else:
+                nn.init.normal_(part.weight, std=scale)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
 
 
 class TypedLinear(nn.Module):

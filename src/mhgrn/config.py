@@ -108,6 +108,43 @@ class KVMemConfig(EncoderConfig):
     hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
     memory_dim: int = Field(300, ge=2, multiple_of=2)
     dropout: float = Field(0.1, ge=0, lt=1)
+    train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
+
+
+class MostEdgesConfig(Section):
+    """Counts edges: nothing to set."""
+
+
+class EdgeTypesConfig(Section):
+    """Counts edges by relation: nothing to set."""
+
+
+class GCNConfig(EncoderConfig):
+    layers: int = Field(2, ge=1)
+    hidden_dim: int = Field(100, ge=1)
+    heads: int = Field(2, ge=1, description="of the pooling; they share hidden_dim")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    pool: Literal["answer", "all"] = Field("answer", description="the nodes that are pooled")
+
+
+class RGCNConfig(GCNConfig):
+    bases: int | None = Field(8, ge=1, description="relations share this many matrices; null: each has its own")
+    normalise: Literal["total", "per_relation"] = Field(
+        "total", description="divide by all neighbours, as in equation 2, or by those of the same relation (published)"
+    )
+    self_loop: bool = Field(False, description="each node is its own neighbour by one more relation (published)")
+    train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
+
+
+class GconAttnConfig(EncoderConfig):
+    hidden_dim: int = Field(300, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
+
+
+class GSCConfig(EncoderConfig):
+    rounds: int = Field(2, ge=1)
+    hidden_dim: int = Field(32, ge=1, description="of the network that weighs edges")
 
 
 class TrainingConfig(Section):
@@ -147,6 +184,12 @@ class Config(Section):
     text: TextConfig = TextConfig()
     training: TrainingConfig = TrainingConfig()
     none: NoneConfig = NoneConfig()
+    most_edges: MostEdgesConfig = MostEdgesConfig()
+    edge_types: EdgeTypesConfig = EdgeTypesConfig()
+    gcn: GCNConfig = GCNConfig()
+    rgcn: RGCNConfig = RGCNConfig()
+    gconattn: GconAttnConfig = GconAttnConfig()
+    gsc: GSCConfig = GSCConfig()
     mhgrn: MHGRNConfig = MHGRNConfig()
     rn: RNConfig = RNConfig()
     khop_rn: KHopRNConfig = KHopRNConfig()
@@ -208,11 +251,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     # what the published numbers were made with
     "as_published": {
         "text": {"encoding": "pair", "pooling": "pooler", "frozen_epochs": 3},
+        "none": {"initial_scale": 0.02},
+        "rgcn": {
+            "initial_scale": 0.02,
+            "layers": 3,
+            "normalise": "per_relation",
+            "self_loop": True,
+            "pool": "all",
+            "train_projection": False,
+        },
+        "gconattn": {"initial_scale": 0.02, "train_projection": False},
         "mhgrn": {"initial_scale": 0.02, "epsilon": 1e-15, "pool_first_node_if_no_answer": True},
         "rn": {"initial_scale": 0.02, "published_paths": True},
         "khop_rn": {"initial_scale": 0.02, "published_paths": True},
         "kagnet": {"initial_scale": 0.02, "hops": 3, "dropout": 0.0},
-        "kvmem": {"initial_scale": 0.02},
+        "kvmem": {"initial_scale": 0.02, "train_projection": False},
     },
 }
 
@@ -223,6 +276,10 @@ PUBLISHED_WITH: dict[str, dict[str, Any]] = {
     "rn": {"score_dropout": 0.3, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}},
     "khop-rn": {"score_dropout": 0.3, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}},
     "kvmem": {"text": {"frozen_epochs": 0}},
+    "most-edges": {"text": {"frozen_epochs": None}},
+    "edge-types": {"text": {"frozen_epochs": None}},
+    "rgcn": {"score_dropout": 0.0, "text": {"frozen_epochs": 0}},
+    "gconattn": {"text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}},
 }
 
 

@@ -31,6 +31,7 @@ from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features import NoFeatures, RandomFeatures
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.nn.layers import AttentivePooling
 from mhgrn.training.loop import Examples, evaluate, question_loss, train
 from mhgrn.training.run import Run, build_model, describe, parameter_count
 
@@ -186,6 +187,7 @@ class EncoderCase:
         batch, s, features, tokens = self.random(5)
         encoder = self.encoder()
         wanted = result(encoder(s, features, batch, tokens)).detach()
+        assert wanted.any() == bool(wanted.numel())
         single = encoder.float()
         tokens = Tokens(tokens.states.float(), tokens.content)
         torch.testing.assert_close(
@@ -265,6 +267,22 @@ class EncoderCase:
 def result(encoding: GraphEncoding) -> Tensor:
     """What an encoder gives: g, or its own score."""
     return encoding.g if encoding.score is None else encoding.score
+
+
+def pooled_naively(pool: AttentivePooling, s: Tensor, h: Tensor, batch: GraphBatch, nodes: list[int]) -> Tensor:
+    """Attentive pooling with loops: one softmax a graph and head over its pooled nodes."""
+    width = h.shape[1] // pool.heads
+    rows = []
+    for graph in range(batch.graph_count):
+        mine = [i for i in nodes if batch.graph[i] == graph]
+        parts = []
+        for head in range(pool.heads):
+            at = slice(head * width, (head + 1) * width)
+            logits = [pool.query(s[graph])[at] @ pool.key(h[i])[at] / width**0.5 for i in mine]
+            shares = torch.softmax(torch.stack(logits), 0) if mine else []
+            parts.append(sum((a * pool.value(h[i])[at] for a, i in zip(shares, mine, strict=True)), h.new_zeros(width)))
+        rows.append(torch.cat(parts))
+    return torch.stack(rows)
 
 
 def scale(value: Tensor) -> float:

@@ -56,8 +56,8 @@ class TestKagNet(EncoderCase):
 
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         assert isinstance(encoder, KagNet)
-        v = functional.gelu(encoder.project(features), approximate="tanh")
-        for layer in encoder.convolutions:
+        v = functional.gelu(encoder.project.linear(features), approximate="tanh")
+        for layer in encoder.layers:
             v = torch.relu(normalised(batch) @ layer(v))
         e = encoder.relations.weight
         rows = []

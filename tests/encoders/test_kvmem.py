@@ -20,7 +20,7 @@ class TestKVMem(EncoderCase):
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         assert isinstance(encoder, KVMem)
         assert tokens is not None
-        h = functional.gelu(encoder.project(features), approximate="tanh")
+        h = functional.gelu(encoder.project.linear(features), approximate="tanh")
         facts = [
             (i, r, j)
             for i, j, r in zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True)

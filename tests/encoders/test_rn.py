@@ -41,7 +41,7 @@ class TestRN(EncoderCase):
 
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         assert isinstance(encoder, RN)
-        h, e = gelu(encoder.project(features)), encoder.relations.weight
+        h, e = gelu(encoder.project.linear(features)), encoder.relations.weight
         rows = []
         for graph in range(batch.graph_count):
             vectors = [encoder.transform(torch.cat([h[n[0]], e[r[0]], h[n[1]]])) for n, r in between(batch, graph, 1)]
@@ -65,7 +65,7 @@ class TestKHopRN(EncoderCase):
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         assert isinstance(encoder, KHopRN)
         K, pooling = encoder.settings.hops, encoder.settings.pooling
-        h, e = gelu(encoder.project(features)), encoder.relations.weight
+        h, e = gelu(encoder.project.linear(features)), encoder.relations.weight
         rows = []
         for graph in range(batch.graph_count):
             answers = int(((batch.types == ANSWER) & (batch.graph == graph)).sum())
@@ -115,7 +115,7 @@ class TestKHopRN(EncoderCase):
         assert isinstance(encoder, KHopRN)
         batch, s, features, _ = self.random(171)
         encoding = encoder(s, features, batch)
-        h = gelu(encoder.project(features))
+        h = gelu(encoder.project.linear(features))
         for graph in range(batch.graph_count):
             every = [w for k in (1, 2) for w in between(batch, graph, k)]
             walks = encoder.attended_walks(encoding, batch, graph, 1000)
@@ -165,7 +165,7 @@ def test_the_recursion_equals_the_appendix(seed: int, K: int) -> None:
     features = torch.randn(len(batch.concepts), FEATURES, dtype=torch.float64)
     assert isinstance(encoder.transform, torch.nn.Linear)
     W = list(encoder.transform.weight.split(3, dim=1))
-    wanted = oracles.k_hop_rn(gelu(encoder.project(features)), encoder.relations.weight, W, K, batch)
+    wanted = oracles.k_hop_rn(gelu(encoder.project.linear(features)), encoder.relations.weight, W, K, batch)
     torch.testing.assert_close(encoder(torch.zeros(1, S), features, batch).g[0], wanted)
 
 
@@ -204,7 +204,7 @@ def test_the_published_one_hop_network_also_read_two_hops_of_relation_0() -> Non
     for relation, kinds in ((0, 2), (1, 1)):
         batch = fan(5, relation)
         features = torch.randn(len(batch.types), FEATURES, dtype=torch.float64)
-        h = gelu(encoder.project(features))
+        h = gelu(encoder.project.linear(features))
         parts = [encoder.relations.weight[1], encoder.relations.weight[0] ** 2][:kinds]
         wanted = torch.stack([encoder.transform(torch.cat([h[0], part, h[1]])) for part in parts]).mean(0)
         torch.testing.assert_close(encoder(s, features, batch).g[0], wanted)

@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.config import KagNetConfig
-from mhgrn.data.batch import GraphBatch, Links
+from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
+from mhgrn.encoders.gcn import convolution
+from mhgrn.encoders.gconattn import pairs
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.nn.layers import MLP, gelu, initialise
+from mhgrn.nn.layers import MLP, Projection, initialise
 from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walks import connections
 
@@ -41,9 +43,9 @@ class KagNet(PathEncoder):
     def __init__(self, dims: Dims, settings: KagNetConfig) -> None:
         super().__init__(dims, settings)
         self.settings = settings
-        self.project = nn.Linear(dims.feature_dim, settings.hidden_dim)
+        self.project = Projection(dims.feature_dim, settings.hidden_dim, settings.dropout)
         widths = [settings.hidden_dim, settings.gcn_dim, settings.node_dim]
-        self.convolutions = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.relations = nn.Embedding(dims.relation_count, settings.hidden_dim)
         pair = settings.pair_dim
         self.pair = MLP(dims.sentence_dim + 2 * settings.node_dim, pair, pair, settings.dropout)
@@ -67,11 +69,14 @@ class KagNet(PathEncoder):
         settings = self.settings
         scores = None if self.transe is None else edge_scores(batch, self.transe)
         found = connections(batch, settings.hops, settings.max_paths, True, scores, settings.prune_below)
-        v = self.dropout(gelu(self.project(features)))
-        for convolution in self.convolutions:
-            v = self.dropout(torch.relu(convolve(convolution(v), batch)))
-        q, a = _pairs(batch)
-        pair_graph = batch.graph[q]
+        v = self.project(features)
+        weight, links = convolution(batch)
+        for layer in self.layers:
+            x = layer(v)
+            v = self.dropout(torch.relu(weighted_sum(weight.to(x.dtype), x, links)))
+        q, a = ((batch.types == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
+        left, right = pairs(batch.graph[q], batch.graph[a], batch.graph_count)
+        q, a, pair_graph = q[left], a[right], batch.graph[q[left]]
         T = self.pair(torch.cat([s[pair_graph], v[q], v[a]], dim=1))  # [pairs, pair]
         pair_number = q * len(batch.types) + a  # ascending
         L, pair = [], []
@@ -88,29 +93,8 @@ class KagNet(PathEncoder):
         beta, _ = segment_softmax(logit, pair_graph, len(s))
         both = torch.cat([R, T], dim=1) * beta[:, None].to(T)
         g = both.new_zeros(len(s), self.out_dim).index_add(0, pair_graph, both)
-        trace = AttendedPaths(found.lengths, torch.ones_like(of_pair), alpha * beta[of_pair])
+        trace = AttendedPaths(found.lengths, torch.ones_like(of_pair), (alpha * beta[of_pair]).detach())
         return GraphEncoding(g, traces=[trace], cut=found.cut)
-
-
-def convolve(h: Tensor, batch: GraphBatch) -> Tensor:
-    """D^{-1/2} (A + I) D^{-1/2} h on the simple graph: edges of several relations between two nodes count once."""
-    N = len(h)
-    key = torch.unique(torch.cat([batch.edge_index[0] * N + batch.edge_index[1], torch.arange(N, device=h.device) * (N + 1)]))
-    source, target = key // max(N, 1), key % max(N, 1)
-    degree = torch.bincount(target, minlength=N).to(h)
-    links = Links.of(source, target, N, N)
-    return weighted_sum((degree[links.source] * degree[links.target]).rsqrt(), h, links)
-
-
-def _pairs(batch: GraphBatch) -> tuple[Tensor, Tensor]:
-    """Every question and answer node of the same graph, ordered."""
-    q, a = ((batch.types == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
-    answers = torch.bincount(batch.graph[a], minlength=batch.graph_count)
-    first = (answers.cumsum(0) - answers)[batch.graph[q]]
-    each = answers[batch.graph[q]]
-    start = each.cumsum(0) - each
-    left = torch.repeat_interleave(torch.arange(len(q), device=q.device), each)
-    return q[left], a[first[left] + torch.arange(len(left), device=q.device) - start[left]]
 
 
 def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:

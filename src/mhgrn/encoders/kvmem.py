@@ -7,7 +7,7 @@ from mhgrn.config import KVMemConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import OTHER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import gelu, initialise
+from mhgrn.nn.layers import Projection, initialise
 
 
 class KVMem(GraphEncoder):
@@ -30,7 +30,7 @@ class KVMem(GraphEncoder):
         super().__init__(dims, settings)
         self.settings = settings
         self.out_dim = settings.memory_dim
-        self.project = nn.Linear(dims.feature_dim, settings.hidden_dim)
+        self.project = Projection(dims.feature_dim, settings.hidden_dim, settings.dropout, settings.train_projection)
         self.relations = nn.Embedding(dims.relation_count // 2, settings.hidden_dim)
         self.memory = nn.GRU(settings.hidden_dim, settings.memory_dim // 2, num_layers=2, bidirectional=True, batch_first=True)
         self.token = nn.Linear(dims.token_dim, settings.memory_dim)
@@ -41,7 +41,7 @@ class KVMem(GraphEncoder):
         assert tokens is not None
         head, relation, tail, place, cut = _triples(batch, self.settings.max_triples)
         used, row = torch.unique(torch.cat([head, tail]), return_inverse=True)
-        h_head, h_tail = self.dropout(gelu(self.project(features[used])))[row].chunk(2)
+        h_head, h_tail = self.project(features[used])[row].chunk(2)
         sequence = torch.stack([h_head, self.relations(relation).to(h_head), h_tail], dim=1)  # [T, 3, d]
         graph = batch.graph[head]
         last = self.memory(sequence)[1] if len(sequence) else sequence.new_zeros(2, 0, self.out_dim // 2)

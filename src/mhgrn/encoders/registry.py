@@ -20,6 +20,12 @@ GROUP = "mhgrn.graph_encoders"
 # named, not imported: settings are read without torch
 BUILT_IN = {
     "none": "mhgrn.encoders.none:NoGraph",
+    "most-edges": "mhgrn.encoders.most_edges:MostEdges",
+    "edge-types": "mhgrn.encoders.edge_types:EdgeTypes",
+    "gcn": "mhgrn.encoders.gcn:GCN",
+    "rgcn": "mhgrn.encoders.rgcn:RGCN",
+    "gconattn": "mhgrn.encoders.gconattn:GconAttn",
+    "gsc": "mhgrn.encoders.gsc:GraphSoftCounter",
     "mhgrn": "mhgrn.encoders.mhgrn:MHGRN",
     "rn": "mhgrn.encoders.rn:RN",
     "khop-rn": "mhgrn.encoders.rn:KHopRN",

@@ -15,7 +15,7 @@ from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
 from mhgrn.explain.paths import Walk
-from mhgrn.nn.layers import MLP, AttentivePooling, gelu, initialise
+from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialise
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.nn.walks import Walks, connections, distinct
@@ -74,7 +74,7 @@ class KHopRN(PathEncoder):
         self.relation_count = m = dims.relation_count
         width = settings.hidden_dim
         self.out_dim = settings.out_dim
-        self.project = nn.Linear(dims.feature_dim, width)
+        self.project = Projection(dims.feature_dim, width, 0.0)
         # the published table also has a row for every pair of relations, which nothing reads
         self.relations = nn.Embedding(m + m * m if settings.published_paths else m, width)
         self.transform: nn.Module
@@ -94,14 +94,14 @@ class KHopRN(PathEncoder):
             return GraphEncoding(self._by_recursion(features, batch))
         kinds = self._kinds(batch)
         mentioned, row = torch.unique(torch.cat([kinds.first, kinds.last]), return_inverse=True)
-        h = gelu(self.project(features[mentioned]))
+        h = self.project(features[mentioned])
         first, last = h[row].chunk(2)  # [P, d]
         relations = torch.cat([self.relations(w.relations).prod(1) for w in kinds.lengths])  # [P, d]
         vectors = self._vectors(first, relations, last)  # [P, out]
         g, weight = self._pool(s, vectors, kinds, batch)
         if self.settings.published_paths:
             g = self._first_slot(g, kinds.graph)
-        return GraphEncoding(g, traces=[AttendedPaths(kinds.lengths, kinds.count, weight)], cut=kinds.cut)
+        return GraphEncoding(g, traces=[AttendedPaths(kinds.lengths, kinds.count, weight.detach())], cut=kinds.cut)
 
     def _kinds(self, batch: GraphBatch) -> Kinds:
         if self.settings.published_paths:
@@ -145,7 +145,7 @@ class KHopRN(PathEncoder):
     def _by_recursion(self, features: Tensor, batch: GraphBatch) -> Tensor:
         """Definition 1 in time linear in the graph: see the paper's appendix F, and where it holds in the tests."""
         K, m = self.settings.hops, self.relation_count
-        h = gelu(self.project(features))  # [N, d]
+        h = self.project(features)  # [N, d]
         e = self.relations.weight  # [m, d]
         start = torch.where(batch.types == QUESTION, 0.0, -torch.inf).to(h)
         weights = WalkWeights(start, h.new_zeros(batch.graph_count, m), h.new_zeros(m, m))
@@ -167,7 +167,7 @@ class KHopRN(PathEncoder):
 
     def _first_slot(self, g: Tensor, graph: Tensor) -> Tensor:
         """A statement without a walk reads its first empty slot, as published: relation 0 between two nodes without features."""
-        h = gelu(self.project.bias)
+        h = gelu(self.project.linear.bias)
         empty: Tensor = self.transform(torch.cat([h, self.relations.weight[0], h])[None])
         none = torch.ones(len(g), 1, dtype=torch.bool, device=g.device)
         none[graph] = False

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER
+from mhgrn.errors import UserError
 from mhgrn.nn.segments import segment_softmax
 
 
@@ -23,21 +26,6 @@ class MLP(nn.Sequential):
         widths = [in_dim, *[hidden_dim] * layers]
         hidden = [(nn.Linear(a, b), nn.Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh")) for a, b in pairwise(widths)]
         super().__init__(*(module for block in hidden for module in block), nn.Linear(widths[-1], out_dim))
-
-
-def initialise(module: nn.Module, scale: float | Literal["level"]) -> None:
-    """Linear maps and embeddings from N(0, scale²), biases 0; ``"level"`` keeps the scale of a signal through linear maps, and
-    through products of embeddings."""
-    for part in module.modules():
-        if isinstance(part, nn.Embedding):
-            nn.init.normal_(part.weight, std=1.0 if scale == "level" else scale)
-        elif isinstance(part, nn.Linear):
-            if scale == "level":
-                nn.init.xavier_uniform_(part.weight)
-            else:
-                nn.init.normal_(part.weight, std=scale)
-            if part.bias is not None:
-                nn.init.zeros_(part.bias)
 
 
 class TypedLinear(nn.Module):
@@ -62,6 +50,8 @@ class AttentivePooling(nn.Module):
 
     def __init__(self, query_dim: int, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
+        if dim % heads:
+            raise UserError(f"{heads} heads cannot share a width of {dim}: choose a number of heads that divides it.")
         self.heads = heads
         self.query = nn.Linear(query_dim, dim)
         self.key = nn.Linear(dim, dim)
@@ -82,3 +72,38 @@ class AttentivePooling(nn.Module):
         value = self.value(h).view(-1, self.heads, width) * self.dropout(attention)[..., None]
         pooled = value.new_zeros(len(s), h.shape[1]).index_add(0, graph, value.flatten(1))
         return self.dropout(pooled), attention
+
+
+class Projection(nn.Module):
+    """Node features brought to an encoder's width: h = dropout(GELU(W e + b)). ``trained=False`` leaves W and b as they began."""
+
+    def __init__(self, feature_dim: int, dim: int, dropout: float, trained: bool = True) -> None:
+        super().__init__()
+        self.linear = nn.Linear(feature_dim, dim).requires_grad_(trained)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, features: Tensor) -> Tensor:
+        h: Tensor = self.dropout(gelu(self.linear(features)))
+        return h
+
+
+def initialise(module: nn.Module, scale: float | Literal["level"]) -> None:
+    """Linear maps and embeddings from N(0, scale²), biases 0; ``"level"`` keeps the scale of a signal through linear maps, and
+    through products of embeddings."""
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=1.0 if scale == "level" else scale)
+        elif isinstance(part, nn.Linear):
+            if scale == "level":
+                nn.init.xavier_uniform_(part.weight)
+            else:
+                nn.init.normal_(part.weight, std=scale)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+
+
+def pooled_nodes(batch: GraphBatch, which: Literal["answer", "all"]) -> Tensor:
+    """The nodes that an encoder pools: the answer's, or all."""
+    if which == "all":
+        return torch.arange(len(batch.types), device=batch.types.device)
+    return (batch.types == ANSWER).nonzero()[:, 0]

@@ -54,7 +54,8 @@ def weighted_sum(weight: Tensor, source: Tensor, links: Links) -> Tensor:
     """
     dtype = torch.promote_types(torch.promote_types(weight.dtype, source.dtype), torch.float32)
     weight, source = weight.to(dtype), source.to(dtype)
-    total: Tensor = _WeightedSum.apply(weight, source, links)  # type: ignore[no-untyped-call]
+    with torch.autocast(source.device.type, enabled=False):
+        total: Tensor = _WeightedSum.apply(weight, source, links)  # type: ignore[no-untyped-call]
     return total
 
 

@@ -1,0 +1,38 @@
+"""Logistic regression on how often each relation touches the answer: how far edge types alone go."""
+
+import torch
+from torch import Tensor, nn
+
+from mhgrn.config import EdgeTypesConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+
+
+class EdgeTypes(GraphEncoder):
+    """A weight for each relation, in each direction, from the question's concepts and from the others to the answer's.
+
+    Softmax over the choices makes it a logistic regression; a constant term would cancel.
+    """
+
+    name = "edge-types"
+    summary = "logistic regression on the counts of each relation at the answer's concepts"
+    equation = "score = Σ_r v_r log(1 + |{(j, r, i) ∈ E : j ∈ Q, i ∈ A}|) + w_r log(1 + |{(j, r, i) ∈ E : j ∉ Q ∪ A, i ∈ A}|)"
+    Settings = EdgeTypesConfig
+    uses_features = False
+    uses_text = False
+
+    def __init__(self, dims: Dims, settings: EdgeTypesConfig) -> None:
+        super().__init__(dims, settings)
+        self.weight = nn.Parameter(torch.zeros(2, dims.relation_count))
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        source, target = batch.edge_index
+        graph, ends = batch.graph[target], batch.types[target] == ANSWER
+        score = self.weight.new_zeros(batch.graph_count)
+        for weight, kind in zip(self.weight, (QUESTION, OTHER), strict=True):
+            counted = (ends & (batch.types[source] == kind)).nonzero()[:, 0]
+            place = graph[counted] * batch.relation_count + batch.edge_type[counted]
+            count = torch.bincount(place, minlength=batch.graph_count * batch.relation_count).view(-1, batch.relation_count)
+            score = score + torch.log1p(count.to(weight.dtype)).mul(weight).sum(1)
+        return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=score)

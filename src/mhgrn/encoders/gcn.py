@@ -1,0 +1,50 @@
+"""Graph convolution (Kipf & Welling 2017): neighbours, whatever relates them."""
+
+import torch
+from torch import Tensor, nn
+
+from mhgrn.config import GCNConfig
+from mhgrn.data.batch import GraphBatch, Links
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.nn.layers import AttentivePooling, Projection, gelu, initialise, pooled_nodes
+from mhgrn.nn.segments import weighted_sum
+
+
+def convolution(batch: GraphBatch) -> tuple[Tensor, Links]:
+    """D^(-1/2) (A + I) D^(-1/2) of the simple graph: two nodes are neighbours once, however many edges join them."""
+    N = len(batch.types)
+    source, target = batch.edge_index
+    loop = torch.arange(N, device=source.device) * (N + 1)
+    key = torch.unique(torch.cat([target * N + source, loop]))
+    target, source = key // max(N, 1), key % max(N, 1)
+    scale = torch.bincount(target, minlength=N).double().rsqrt()
+    return scale[source] * scale[target], Links.of(source, target, N, N)
+
+
+class GCN(GraphEncoder):
+    """Projected node features, graph convolutions on the simple graph, attentive pooling by s."""
+
+    name = "gcn"
+    summary = "graph convolution on the simple graph, blind to relations"
+    equation = "H ← σ(Â H W), Â = D^(-1/2) (A + I) D^(-1/2) (Kipf & Welling 2017)"
+    Settings = GCNConfig
+
+    def __init__(self, dims: Dims, settings: GCNConfig) -> None:
+        super().__init__(dims, settings)
+        self.out_dim = width = settings.hidden_dim
+        self.pool_over = settings.pool
+        self.project = Projection(dims.feature_dim, width, settings.dropout)
+        self.layers = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(settings.layers))
+        self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
+        initialise(self, settings.initial_scale)
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        h = self.project(features)
+        weight, links = convolution(batch)
+        for layer in self.layers:
+            x = layer(h)
+            h = self.dropout(gelu(weighted_sum(weight.to(x.dtype), x, links)))
+        pooled = pooled_nodes(batch, self.pool_over)
+        g, attention = self.pool(s, h[pooled], batch.graph[pooled])
+        return GraphEncoding(g, pooled, attention)

@@ -1,0 +1,68 @@
+"""Graph concept attention (Wang et al. 2018): question and answer concepts compared with each other, without edges."""
+
+import torch
+from torch import Tensor, nn
+
+from mhgrn.config import GconAttnConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.nn.layers import Projection, initialise
+from mhgrn.nn.segments import segment_softmax
+
+
+class GconAttn(GraphEncoder):
+    """Every concept of one side attends to those of the other; what it finds is matched with it and pooled.
+
+    A side without concepts pools to 0, and a concept without any on the other side finds 0.
+    """
+
+    name = "gconattn"
+    summary = "attention between the question's and the answer's concepts; no edges"
+    equation = "m_x = MLP([h_x; h̃_x; h_x − h̃_x; h_x ∘ h̃_x]), g = mean and max of m over Q and over A (Wang et al. 2018)"
+    Settings = GconAttnConfig
+
+    def __init__(self, dims: Dims, settings: GconAttnConfig) -> None:
+        super().__init__(dims, settings)
+        width = settings.hidden_dim
+        self.out_dim = 4 * width
+        self.project = Projection(dims.feature_dim, width, settings.dropout, settings.train_projection)
+        self.match = nn.Sequential(
+            nn.Linear(4 * width, width), nn.Dropout(settings.dropout), nn.GELU(approximate="tanh"), nn.Linear(width, width)
+        )
+        initialise(self, settings.initial_scale)
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        q, a = ((batch.types == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
+        h_q, h_a = self.project(features[q]), self.project(features[a])
+        left, right = pairs(batch.graph[q], batch.graph[a], batch.graph_count)
+        logit = (h_q[left] * h_a[right]).sum(1)
+        sides = []
+        for h, here, other, there, nodes in ((h_q, left, h_a, right, q), (h_a, right, h_q, left, a)):
+            share, _ = segment_softmax(logit, here, len(h))
+            found = torch.zeros_like(h).index_add(0, here, share[:, None] * other[there])
+            m = self.match(torch.cat([h, found, h - found, h * found], dim=1))
+            sides += mean_and_max(m, batch.graph[nodes], batch.graph_count)
+        return GraphEncoding(torch.cat(sides, dim=1))
+
+
+def pairs(first: Tensor, second: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """All pairs of a member of ``first`` and one of ``second`` in the same group; both ascend by group.
+
+    >>> pairs(torch.tensor([0, 1, 1]), torch.tensor([1, 1, 2]), 3)
+    (tensor([1, 1, 2, 2]), tensor([0, 1, 0, 1]))
+    """
+    counts = torch.bincount(second, minlength=groups)
+    start = counts.cumsum(0) - counts
+    times = counts[first]
+    left = torch.repeat_interleave(torch.arange(len(first), device=first.device), times)
+    within = torch.arange(len(left), device=first.device) - (times.cumsum(0) - times)[left]
+    return left, start[first[left]] + within
+
+
+def mean_and_max(x: Tensor, group: Tensor, groups: int) -> list[Tensor]:
+    """Of the rows of each group; 0 for a group without any."""
+    count = torch.bincount(group, minlength=groups).clamp(min=1)[:, None]
+    empty = x.new_zeros(groups, x.shape[1])
+    top = empty.scatter_reduce(0, group[:, None].expand_as(x), x, "amax", include_self=False)
+    return [empty.index_add(0, group, x) / count, top]

@@ -1,0 +1,50 @@
+"""Graph soft counter (Wang et al. 2022): a weight for each kind of edge, added up along the edges."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from mhgrn.config import GSCConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.nn.layers import MLP, initialise
+
+NODE_TYPES = 3
+
+
+class GraphSoftCounter(GraphEncoder):
+    """Adds to the text's score how many walks of at most ``rounds`` edges end in the answer's concepts, softly counted.
+
+    An edge's weight depends on its kind alone: the types of its ends, and its relation.
+    """
+
+    name = "gsc"
+    summary = "graph soft counter: learnt weights of edges, counted"
+    equation = "score = Linear(s) + Σ_{i ∈ A} x_i, x_i ← Σ_{e = (j, r, i)} (x_j + w_e) (Wang et al. 2022)"
+    Settings = GSCConfig
+    uses_features = False
+    kinds: Tensor
+
+    def __init__(self, dims: Dims, settings: GSCConfig) -> None:
+        super().__init__(dims, settings)
+        self.rounds = settings.rounds
+        sizes = (NODE_TYPES, NODE_TYPES, dims.relation_count)
+        every = torch.cartesian_prod(*(torch.arange(size) for size in sizes))
+        one_hot = [functional.one_hot(column, size) for column, size in zip(every.unbind(1), sizes, strict=True)]
+        self.register_buffer("kinds", torch.cat(one_hot, dim=1).float(), persistent=False)
+        self.weigh = MLP(sum(sizes), settings.hidden_dim, 1, dropout=0.0)
+        initialise(self, settings.initial_scale)
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        source, target = batch.edge_index
+        kind = (batch.types[source] * NODE_TYPES + batch.types[target]) * batch.relation_count + batch.edge_type
+        # sums of thousands of weights: single precision at least
+        weights = torch.sigmoid(self.weigh(self.kinds)[:, 0])
+        weight = weights.to(torch.promote_types(weights.dtype, torch.float32))[kind]  # [E]
+        x = weight.new_zeros(len(batch.types))
+        for _ in range(self.rounds):
+            x = torch.zeros_like(x).index_add(0, target, x[source] + weight)
+        answers = (batch.types == ANSWER).nonzero()[:, 0]
+        total = x.new_zeros(batch.graph_count).index_add(0, batch.graph[answers], x[answers])
+        return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=total)

@@ -1,0 +1,26 @@
+"""A baseline without training: the choice whose concepts have most edges to the question's."""
+
+from torch import Tensor
+
+from mhgrn.config import MostEdgesConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+
+
+class MostEdges(GraphEncoder):
+    """The score of a choice is the number of facts between the question's concepts and its own; of tied choices the first wins."""
+
+    name = "most-edges"
+    summary = "the choice with most edges to the question's concepts; no training"
+    equation = "score = |{(j, r, i) ∈ E : j ∈ Q, i ∈ A}|"
+    Settings = MostEdgesConfig
+    uses_features = False
+    uses_text = False
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        source, target = batch.edge_index
+        # every fact gives two edges, one of which leads from the question to the answer
+        joins = (batch.types[source] == QUESTION) & (batch.types[target] == ANSWER)
+        count = s.new_zeros(batch.graph_count).index_add(0, batch.graph[target], joins.to(s.dtype))
+        return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=count)

@@ -1,0 +1,95 @@
+"""Relational graph convolution (Schlichtkrull et al. 2018; the paper's equation 2)."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from mhgrn.config import RGCNConfig
+from mhgrn.data.batch import GraphBatch, Links
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.nn.layers import AttentivePooling, Projection, gelu, initialise, pooled_nodes
+from mhgrn.nn.segments import weighted_sum
+
+
+@dataclass(frozen=True)
+class Neighbourhoods:
+    """N_i^r of all nodes and relations that have one, by relation: what neighbours say is added up before it is transformed."""
+
+    into: Links  # node → neighbourhood, one for every edge
+    onto: Links  # neighbourhood → its node
+    weight: Tensor  # [edges] 1 / the number of neighbours it is divided by
+    sizes: list[int]  # [m] neighbourhoods of each relation
+
+    @classmethod
+    def of(cls, batch: GraphBatch, normalise: Literal["total", "per_relation"], self_loop: bool) -> Self:
+        N, m = len(batch.types), batch.relation_count + self_loop
+        (source, target), relation = batch.edge_index, batch.edge_type
+        if self_loop:
+            every = torch.arange(N, device=source.device)
+            source, target = torch.cat([source, every]), torch.cat([target, every])
+            relation = torch.cat([relation, torch.full_like(every, batch.relation_count)])
+        key, inverse = torch.unique(relation * N + target, return_inverse=True)
+        count = len(key)
+        node = key % max(N, 1)
+        into = Links.of(source, inverse, N, count)
+        among = node[into.target] if normalise == "total" else into.target
+        weight = torch.bincount(among).double().reciprocal()[among]
+        onto = Links.of(torch.arange(count, device=node.device), node, count, N)
+        return cls(into, onto, weight, torch.bincount(key // max(N, 1), minlength=m).tolist())
+
+
+class RGCNLayer(nn.Module):
+    """h'_i = (1 / Σ_r |N_i^r|) Σ_r Σ_{j ∈ N_i^r} W_r h_j, or Σ_r of the means; W_r = Σ_b a_rb V_b, or a matrix of its own."""
+
+    def __init__(self, in_dim: int, out_dim: int, relation_count: int, bases: int | None = None) -> None:
+        super().__init__()
+        self.basis = nn.Parameter(torch.empty(bases or relation_count, out_dim, in_dim))
+        self.coefficient = nn.Parameter(torch.empty(relation_count, bases)) if bases is not None else None
+        self.reset_parameters("level")
+
+    def reset_parameters(self, scale: float | Literal["level"]) -> None:
+        matrix = self.basis.shape[1:]
+        nn.init.normal_(self.basis, std=(2 / sum(matrix)) ** 0.5 if scale == "level" else scale)
+        if self.coefficient is not None:
+            nn.init.normal_(self.coefficient, std=len(self.basis) ** -0.5 if scale == "level" else scale)
+
+    def forward(self, h: Tensor, near: Neighbourhoods) -> Tensor:
+        W = self.basis if self.coefficient is None else torch.einsum("rb,boi->roi", self.coefficient, self.basis)
+        heard = weighted_sum(near.weight.to(h.dtype), h, near.into)
+        said = torch.cat([part @ W_r.T for part, W_r in zip(torch.split(heard, near.sizes), W, strict=True)])
+        return weighted_sum(torch.ones_like(near.onto.source, dtype=said.dtype), said, near.onto)
+
+
+class RGCN(GraphEncoder):
+    """Projected node features, relational graph convolutions, attentive pooling by s."""
+
+    name = "rgcn"
+    summary = "relational graph convolution: a matrix for each relation"
+    equation = "equation 2 of the paper"
+    Settings = RGCNConfig
+
+    def __init__(self, dims: Dims, settings: RGCNConfig) -> None:
+        super().__init__(dims, settings)
+        self.out_dim = width = settings.hidden_dim
+        self.pool_over = settings.pool
+        self.normalise, self.self_loop = settings.normalise, settings.self_loop
+        self.project = Projection(dims.feature_dim, width, settings.dropout, settings.train_projection)
+        relations = dims.relation_count + settings.self_loop
+        self.layers = nn.ModuleList(RGCNLayer(width, width, relations, settings.bases) for _ in range(settings.layers))
+        self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
+        initialise(self, settings.initial_scale)
+        for layer in self.layers:
+            assert isinstance(layer, RGCNLayer)
+            layer.reset_parameters(settings.initial_scale)
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        h = self.project(features)
+        near = Neighbourhoods.of(batch, self.normalise, self.self_loop)
+        for layer in self.layers:
+            h = self.dropout(gelu(layer(h, near)))
+        pooled = pooled_nodes(batch, self.pool_over)
+        g, attention = self.pool(s, h[pooled], batch.graph[pooled])
+        return GraphEncoding(g, pooled, attention)

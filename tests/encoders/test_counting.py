@@ -1,0 +1,90 @@
+"""The systems that count edges: most-edges, edge-types and the graph soft counter."""
+
+import math
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+import oracles
+from encoders.cases import EncoderCase
+from mhgrn.config import Config
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.prepared import PreparedData, edges_between
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
+from mhgrn.encoders.base import GraphEncoder, Tokens
+from mhgrn.encoders.edge_types import EdgeTypes
+from mhgrn.encoders.gsc import GraphSoftCounter
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.training.loop import evaluate, train
+
+
+def edges(batch: GraphBatch, graph: int) -> list[tuple[int, int, int]]:
+    every = zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True)
+    return [(j, r, i) for j, i, r in every if batch.graph[i] == graph]
+
+
+class TestMostEdges(EncoderCase):
+    name = "most-edges"
+    learns = False
+
+    def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
+        return torch.tensor(
+            [
+                float(sum(batch.types[j] == QUESTION and batch.types[i] == ANSWER for j, _, i in edges(batch, graph)))
+                for graph in range(batch.graph_count)
+            ],
+            dtype=torch.float64,
+        )
+
+    def test_of_tied_choices_the_first_wins(self, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
+        run = train(small_data, Config.of({"graph_encoder": "most-edges"}), tmp_path / "run", starter_graph)
+        right = 0
+        for q in small_data.split("test"):
+            counts = [edges_between(subgraph) for subgraph in small_data.subgraphs(q)]
+            right += small_data.questions[q].answer == counts.index(max(counts))
+        assert evaluate(run, small_data, "test")["accuracy"] == right / len(small_data.split("test"))
+        assert (tmp_path / "run" / "metrics.jsonl").is_file()
+        assert run.about["finished"]
+
+
+class TestEdgeTypes(EncoderCase):
+    name = "edge-types"
+    learns = False
+
+    def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
+        assert isinstance(encoder, EdgeTypes)
+        rows = []
+        for graph in range(batch.graph_count):
+            score = torch.zeros((), dtype=torch.float64)
+            for row, kind in enumerate((QUESTION, OTHER)):
+                for r in range(batch.relation_count):
+                    count = sum(
+                        batch.types[j] == kind and batch.types[i] == ANSWER and r == relation
+                        for j, relation, i in edges(batch, graph)
+                    )
+                    score = score + encoder.weight[row, r] * math.log(1 + count)
+            rows.append(score)
+        return torch.stack(rows)
+
+
+class TestGraphSoftCounter(EncoderCase):
+    name = "gsc"
+    settings: ClassVar = {"hidden_dim": 4}
+    variants: ClassVar = [{}, {"rounds": 3}]
+    learns = False
+
+    def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
+        """By enumeration: x_i^T is the sum over walks of 1 … T edges into i of the weight of their first edge."""
+        assert isinstance(encoder, GraphSoftCounter)
+        total = [torch.zeros((), dtype=torch.float64) for _ in range(batch.graph_count)]
+        for length in range(1, encoder.rounds + 1):
+            for nodes, relations in oracles.walks(batch, length):
+                if batch.types[nodes[-1]] != ANSWER:
+                    continue
+                one_hot = torch.zeros(6 + batch.relation_count, dtype=torch.float64)
+                one_hot[batch.types[nodes[0]]] = one_hot[3 + batch.types[nodes[1]]] = one_hot[6 + relations[0]] = 1
+                graph = int(batch.graph[nodes[-1]])
+                total[graph] = total[graph] + torch.sigmoid(encoder.weigh(one_hot)[0])
+        return torch.stack(total)

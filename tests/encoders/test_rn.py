@@ -14,7 +14,6 @@ from encoders.cases import FEATURES, RELATIONS, EncoderCase, S
 from mhgrn.config import Config, KHopRNConfig, RNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
-from mhgrn.encoders import rn
 from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
 from mhgrn.encoders.rn import RN, KHopRN
 from mhgrn.errors import UserError
@@ -91,22 +90,6 @@ class TestKHopRN(EncoderCase):
                 ]
                 rows.append(torch.cat(heads))
         return torch.stack(rows)
-
-    @hypothesis.settings(max_examples=20)
-    @given(seed=st.integers(0, 10**6))
-    def test_long_lists_of_walks_are_computed_in_parts(self, seed: int) -> None:
-        encoder = self.encoder()
-        batch, s, features, tokens = self.random(seed)
-        results = []
-        for chunk in (1, 10**6):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(rn, "CHUNK", chunk)
-                encoder.zero_grad()
-                g = encoder(s, features, batch, tokens).g
-            g.square().sum().backward() if g.requires_grad else None
-            results.append([g, *(p.grad for p in encoder.parameters() if p.grad is not None)])
-        for one, other in zip(*results, strict=True):
-            torch.testing.assert_close(one, other)
 
     @pytest.mark.parametrize("settings", [{}, {"pooling": "mean"}, {"pooling": "multihead"}, {"pooling": "definition"}])
     def test_walks_come_with_their_part_in_the_vector(self, settings: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import oracles
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
-from mhgrn.nn.walks import Walks, connections, distinct
+from mhgrn.nn.walks import Walks, connections, distinct, in_parts
 
 Plain = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, relations
 
@@ -113,3 +113,19 @@ def test_many_walks_take_memory_for_those_kept_alone(simple: bool) -> None:
     assert [len(w) for w in found.lengths] == [1, 58, 41]
     walks_of_3 = 58 * 57 if simple else 1 + 58 * 59  # by the adjacency matrix's cube
     assert found.cut[0] == walks_of_3 - 41
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 20])
+def test_parts_give_the_values_and_gradients_of_the_whole(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = torch.nn.Linear(3, 2).double()
+    x, y = torch.randn(2, count, 3, dtype=torch.float64)
+    results = []
+    for part in (7, 1000):
+        monkeypatch.setattr("mhgrn.nn.walks.PART", part)
+        layer.zero_grad()
+        value = in_parts(lambda a, b: layer(a * b).tanh(), x, y)
+        value.square().sum().backward()
+        with torch.no_grad():
+            torch.testing.assert_close(in_parts(lambda a, b: layer(a * b).tanh(), x, y), value)
+        results.append((value, layer.weight.grad, layer.bias.grad))
+    torch.testing.assert_close(results[0], results[1])

@@ -1,5 +1,6 @@
 """KagNet (Lin et al. 2019): an LSTM over the paths between concepts, attended to in two steps."""
 
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.layers import MLP, Projection, initialise
 from mhgrn.nn.segments import segment_softmax, weighted_sum
-from mhgrn.nn.walks import connections
+from mhgrn.nn.walks import connections, in_parts
 
 
 class KagNet(PathEncoder):
@@ -81,9 +82,7 @@ class KagNet(PathEncoder):
         pair_number = q * len(batch.types) + a  # ascending
         L, pair = [], []
         for walks in found.lengths:
-            heads, tails = v[walks.nodes[:, :-1]], v[walks.nodes[:, 1:]]  # [P, k, node]
-            triples = torch.cat([heads, self.relations(walks.relations).to(v), tails], dim=2)
-            L.append(self.lstm(triples)[1][0][0] if len(walks) else triples.new_zeros(0, settings.path_dim))
+            L.append(in_parts(partial(self._last_states, v), walks.nodes, walks.relations))
             pair.append(torch.searchsorted(pair_number, walks.nodes[:, 0] * len(batch.types) + walks.nodes[:, -1]))
         paths, of_pair = torch.cat(L).to(T), torch.cat(pair)  # [P, path], [P]
         logit = (self.path_query(T)[of_pair] * paths).sum(1).to(s.dtype)
@@ -95,6 +94,12 @@ class KagNet(PathEncoder):
         g = both.new_zeros(len(s), self.out_dim).index_add(0, pair_graph, both)
         trace = AttendedPaths(found.lengths, torch.ones_like(of_pair), (alpha * beta[of_pair]).detach())
         return GraphEncoding(g, traces=[trace], cut=found.cut)
+
+    def _last_states(self, v: Tensor, nodes: Tensor, relations: Tensor) -> Tensor:
+        """L of paths of one length: nodes [P, k + 1], relations [P, k] → [P, path]."""
+        triples = torch.cat([v[nodes[:, :-1]], self.relations(relations).to(v), v[nodes[:, 1:]]], dim=2)
+        last: Tensor = self.lstm(triples)[1][0][0] if len(triples) else triples.new_zeros(0, self.settings.path_dim)
+        return last
 
 
 def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mhgrn.config import EncoderConfig, KHopRNConfig, RNConfig
 from mhgrn.data.batch import GraphBatch
@@ -18,9 +17,8 @@ from mhgrn.explain.paths import Walk
 from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialise
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.segments import segment_softmax
-from mhgrn.nn.walks import Walks, connections, distinct
+from mhgrn.nn.walks import Walks, connections, distinct, in_parts
 
-CHUNK = 2**15  # walks whose hidden layers are kept for the gradient; those of more are computed again
 PUBLISHED_LIMIT = 200  # walks a statement
 
 
@@ -97,7 +95,7 @@ class KHopRN(PathEncoder):
         h = self.project(features[mentioned])
         first, last = h[row].chunk(2)  # [P, d]
         relations = torch.cat([self.relations(w.relations).prod(1) for w in kinds.lengths])  # [P, d]
-        vectors = self._vectors(first, relations, last)  # [P, out]
+        vectors = in_parts(lambda *parts: self.transform(torch.cat(parts, dim=1)), first, relations, last)  # [P, out]
         g, weight = self._pool(s, vectors, kinds, batch)
         if self.settings.published_paths:
             g = self._first_slot(g, kinds.graph)
@@ -109,16 +107,6 @@ class KHopRN(PathEncoder):
         found = connections(batch, self.settings.hops, self.settings.max_paths)
         parts = [(walks, *distinct(walks)) for walks in found.lengths]
         return Kinds([walks.rows(one) for walks, one, _ in parts], torch.cat([count for *_, count in parts]), found.cut)
-
-    def _vectors(self, *parts: Tensor) -> Tensor:
-        def vectors(*some: Tensor) -> Tensor:
-            out: Tensor = self.transform(torch.cat(some, dim=1))
-            return out
-
-        if len(parts[0]) <= CHUNK or not torch.is_grad_enabled():
-            return vectors(*parts)
-        chunks = zip(*(torch.split(part, CHUNK) for part in parts), strict=True)  # type: ignore[no-untyped-call]
-        return torch.cat([checkpoint(vectors, *chunk, use_reentrant=False) for chunk in chunks])
 
     def _pool(self, s: Tensor, vectors: Tensor, kinds: Kinds, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """g [G, out], and what part each kind of walk has in it [P]."""

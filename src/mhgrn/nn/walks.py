@@ -1,5 +1,6 @@
 """Walks and simple paths from the question's to the answer's concepts, one by one: what path-based encoders read."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,12 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from mhgrn.compiled import kernel
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 
 Array = NDArray[Any]
+
+PART = 2**15  # walks
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,17 @@ def _enumerate(
                     nodes[row, hops] = node
                 seen[g] += 1
     return seen
+
+
+def in_parts(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """``function`` of rows that do not depend on each other, such as those of walks, in memory for ``PART`` of them: what lies
+    between a larger number and their results is computed again for the gradient."""
+    if len(rows[0]) <= PART:
+        return function(*rows)
+    parts = zip(*(torch.split(some, PART) for some in rows), strict=True)  # type: ignore[no-untyped-call]
+    if torch.is_grad_enabled():
+        return torch.cat([checkpoint(function, *part, use_reentrant=False) for part in parts])
+    return torch.cat([function(*part) for part in parts])
 
 
 def distinct(walks: Walks) -> tuple[Tensor, Tensor]:

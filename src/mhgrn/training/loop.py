@@ -190,8 +190,8 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     features = features_for(config, graph, TextEncoder(config.text) if trains_text else encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
-    partial = begin_folder(folder, MARKER)
-    run = Run(partial, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
+    run = Run(folder, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
+    partial = run.folder = begin_folder(folder, MARKER)
     try:
         write_text(partial / "config.yaml", config.to_yaml())
         examples = Examples(data, run)

@@ -1,5 +1,6 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -308,13 +309,22 @@ def _explained_lines(section: Section, indent: str = "") -> list[str]:
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, Section):
-            lines += [f"{indent}{name}:", *_explained_lines(value, indent + "  ")]
+            inner = _explained_lines(value, indent + "  ")
+            lines += [f"{indent}{name}:" if inner else f"{indent}{name}: {{}}", *inner]
             continue
         options = [str(o) for o in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
         meaning = "; ".join(filter(None, [field.description, " | ".join(options)]))
-        shown = yaml.safe_dump(value).removesuffix("\n...\n").strip()
-        lines.append(f"{indent}{name}: {shown}" + (f"  # {meaning}" if meaning else ""))
+        lines.append(f"{indent}{name}: {as_yaml(value)}" + (f"  # {meaning}" if meaning else ""))
     return lines
+
+
+def as_yaml(value: object) -> str:
+    """A value as ``--set`` and a file of settings take it.
+
+    >>> as_yaml(None), as_yaml(1e-15), as_yaml([1, "two"])
+    ('null', '1.0e-15', '[1, two]')
+    """
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:

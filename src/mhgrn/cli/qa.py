@@ -1,8 +1,9 @@
-"""mhgrn prepare, train, eval, predict, ask, demo: from questions to answers."""
+"""mhgrn prepare, train, eval, predict, ensemble, encoders, ask, demo: from questions to answers."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -134,15 +135,9 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """A run's accuracy on a split of prepared data."""
-    from mhgrn.data.prepared import PreparedData
-    from mhgrn.errors import UserError
-    from mhgrn.training.run import Run, read_about
+    from mhgrn.training.run import Run, find_data
 
-    about = read_about(run)
-    place = data or Path(about["data"]["folder"])
-    if data is None and not place.exists():
-        raise UserError(f"the data of {run} was at {place}, where nothing is now; name its place with --data.")
-    loaded = PreparedData.load(place)
+    loaded = find_data(run, data)
     loaded.answered_split(split)
     from mhgrn.training.loop import evaluate as evaluate_run
 
@@ -187,6 +182,54 @@ def predict(
     known = [(q.label(q.answer), row["answerKey"]) for q, row in zip(asked, rows, strict=True) if q.answer is not None]
     accuracy = f", {sum(a == b for a, b in known) / len(known):.1%} right" if known else ""
     print(f"{output}: {len(rows):,} answers{accuracy}")
+
+
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of two or more trained runs.", show_default=False)],
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "test",
+    vote: Annotated[
+        Literal["mean", "majority"],
+        typer.Option(help="mean: the highest mean probability; majority: most runs' choice. The first of tied choices wins."),
+    ] = "mean",
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Prepared data, if not each run's own place for it.", show_default=False),
+    ] = None,
+    kg: Kg = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="JSON lines of predictions to write.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let several runs answer a split together; they may be of different graph encoders."""
+    from mhgrn.training.ensemble import ensemble as together
+
+    result = together(runs, split, vote, data, kg, output)
+    if as_json:
+        print(json.dumps(result.to_dict()))
+        return
+    for member in result.members:
+        alone = f", accuracy {member.accuracy:.1%}" if member.accuracy is not None else ""
+        print(f"  {member.run}: {member.graph_encoder}{alone}")
+    accuracy = f"accuracy {result.accuracy:.1%} of" if result.accuracy is not None else "answers to"
+    print(f"{split}, {vote} of {len(result.members)} runs: {accuracy} {result.questions:,} questions")
+
+
+def encoders(
+    sentence_dim: Annotated[int, typer.Option(min=1, help="Width of a statement's vector.")] = 1024,
+    feature_dim: Annotated[int, typer.Option(min=1, help="Width of the node features.")] = 1024,
+    relations: Annotated[int, typer.Option(min=1, help="Relations of the graph, their reverses not counted.")] = 17,
+    as_json: AsJson = False,
+) -> None:
+    """List the graph encoders: what each computes, its settings and its parameters, by default and as published."""
+    from mhgrn.encoders.catalogue import catalogue
+
+    entries = catalogue(sentence_dim, feature_dim, relations)
+    if as_json:
+        print(json.dumps([asdict(entry) for entry in entries], ensure_ascii=False))
+        return
+    print(f"parameters at sentence width {sentence_dim}, feature width {feature_dim}, {relations} relations and their reverses")
+    print("\n".join(str(entry) for entry in entries))
 
 
 def ask(
@@ -252,5 +295,7 @@ def add_to(app: typer.Typer) -> None:
         ("settings", show_settings),
         ("eval", evaluate),
         ("predict", predict),
+        ("ensemble", ensemble),
+        ("encoders", encoders),
     ):
         app.command(name)(command)

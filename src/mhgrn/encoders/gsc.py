@@ -1,7 +1,7 @@
 """Graph soft counter (Wang et al. 2022): a weight for each kind of edge, added up along the edges."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from mhgrn.config import GSCConfig
@@ -11,6 +11,7 @@ from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import MLP, initialise
 
 NODE_TYPES = 3
+FIRST_LOGIT = -7.0  # weights begin at a thousandth: an answer's concepts end thousands of walks, and the text must be heard
 
 
 class GraphSoftCounter(GraphEncoder):
@@ -35,6 +36,9 @@ class GraphSoftCounter(GraphEncoder):
         self.register_buffer("kinds", torch.cat(one_hot, dim=1).float(), persistent=False)
         self.weigh = MLP(sum(sizes), settings.hidden_dim, 1, dropout=0.0)
         initialise(self, settings.initial_scale)
+        last = self.weigh[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.constant_(last.bias, FIRST_LOGIT)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         source, target = batch.edge_index

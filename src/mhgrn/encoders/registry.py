@@ -52,8 +52,9 @@ def entry_points() -> dict[str, metadata.EntryPoint]:
     """The graph encoders of other packages, not loaded yet."""
     found: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=GROUP):
-        if point.name in found:
-            raise UserError(f"two graph encoders are called {point.name!r}: {_origin(found[point.name])} and {_origin(point)}.")
+        if point.name in found or point.name in BUILT_IN:
+            other = _origin(found[point.name]) if point.name in found else "a built-in one"
+            raise UserError(f"two graph encoders are called {point.name!r}: {other} and {_origin(point)}.")
         found[point.name] = point
     return found
 

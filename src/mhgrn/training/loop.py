@@ -287,8 +287,7 @@ def _fit(examples: Examples, run: Run, folder: Path) -> None:
 
 def evaluate(run: Run, data: PreparedData, split: str) -> dict[str, Any]:
     """Accuracy of a run on a split, beside the baseline that needs no training."""
-    if data.about["graph_fingerprint"] != run.graph.fingerprint:
-        raise UserError(f"{data.folder} was prepared from another graph than the run uses; prepare the questions again.")
+    require_same_graph(run, data)
     tuned = run.config.text.frozen_epochs is not None
     return {
         "split": split,
@@ -296,3 +295,9 @@ def evaluate(run: Run, data: PreparedData, split: str) -> dict[str, Any]:
         "accuracy": accuracy(Examples(data, run), split, live_text=tuned),
         "most_edges": most_edges_accuracy(data, split),
     }
+
+
+def require_same_graph(run: Run, data: PreparedData) -> None:
+    """Refuse data whose subgraphs come from another graph than the run's."""
+    if data.about["graph_fingerprint"] != run.graph.fingerprint:
+        raise UserError(f"{data.folder} was prepared from another graph than the run uses; prepare the questions again.")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mhgrn.config import Config
+from mhgrn.data.prepared import PreparedData
 from mhgrn.encoders import registry
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.text import TextEncoder
@@ -111,6 +112,14 @@ class Run:
             tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
         save_tensors(self.folder / WEIGHTS, tensors)
         write_json(self.folder / MARKER, self.about | {"metrics": metrics})
+
+
+def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
+    """The prepared data that a run was trained on, or ``data``."""
+    place = Path(data or read_about(folder)["data"]["folder"])
+    if data is None and not place.exists():
+        raise UserError(f"the data of {folder} was at {place}, where nothing is now; name its place with --data.")
+    return PreparedData.load(place)
 
 
 def describe(

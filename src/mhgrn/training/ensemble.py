@@ -1,0 +1,153 @@
+"""Several runs answer together, whatever their graph encoders."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from mhgrn.data.questions import Question
+from mhgrn.errors import UserError
+from mhgrn.progress import track
+from mhgrn.storage import write_text
+from mhgrn.training.loop import EVAL_BATCH, Examples, require_same_graph
+from mhgrn.training.run import Run, find_data, read_about
+
+Vote = Literal["mean", "majority"]
+
+
+@dataclass(frozen=True)
+class Member:
+    run: str
+    graph_encoder: str
+    accuracy: float | None  # of the questions whose answer is known; None if there are none
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What several runs answered together."""
+
+    split: str
+    vote: Vote
+    questions: int
+    accuracy: float | None
+    members: list[Member]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def choose(probabilities: Sequence[Sequence[float]], vote: Vote) -> int:
+    """The choice that several runs make of one question, given each run's probabilities.
+
+    ``mean`` takes the highest mean probability, ``majority`` the choice of most runs; a tie of votes goes to the higher mean
+    probability. Whatever still ties goes to the first choice. The order of the runs never matters.
+
+    >>> runs = [[0.5, 0.4, 0.1], [0.5, 0.4, 0.1], [0.0, 1.0, 0.0]]
+    >>> choose(runs, "mean"), choose(runs, "majority")
+    (1, 0)
+    """
+    mean = mean_probabilities(probabilities)
+    if vote == "mean":
+        return mean.index(max(mean))
+    ranked = list(zip(votes(probabilities), mean, strict=True))
+    return ranked.index(max(ranked))
+
+
+def mean_probabilities(probabilities: Sequence[Sequence[float]]) -> list[float]:
+    """Of each choice; exactly rounded, so that the order of the runs does not matter."""
+    return [math.fsum(of_choice) / len(of_choice) for of_choice in zip(*probabilities, strict=True)]
+
+
+def votes(probabilities: Sequence[Sequence[float]]) -> list[int]:
+    """How many runs make each choice; a run whose best choices tie votes for the first of them."""
+    chosen = [list(of_run).index(max(of_run)) for of_run in probabilities]
+    return [chosen.count(choice) for choice in range(len(probabilities[0]))]
+
+
+def split_probabilities(examples: Examples, split: str) -> list[list[float]]:
+    """A run's probability of every choice of a split's questions."""
+    questions = list(examples.data.split(split))
+    run = examples.run
+    run.model.eval()
+    run.encoder.eval()
+    found: list[list[float]] = []
+    with torch.inference_mode():
+        for start in track(range(0, len(questions), EVAL_BATCH), f"{run.folder}"):
+            batch = examples.batch(questions[start : start + EVAL_BATCH])
+            score = examples.scores(batch, live_text=run.config.text.frozen_epochs is not None).double()
+            sizes = torch.bincount(batch.question).tolist()
+            found += [torch.softmax(part, 0).tolist() for part in torch.split(score, sizes)]
+    return found
+
+
+def ensemble(
+    runs: Sequence[str | Path],
+    split: str = "test",
+    vote: Vote = "mean",
+    data: str | Path | None = None,
+    kg: str | Path | None = None,
+    output: str | Path | None = None,
+) -> Ensemble:
+    """Let runs answer a split together (:func:`choose` says how), and write their predictions to ``output``.
+
+    Every run answers from the data it was trained on, or from ``data``; the questions must be the same.
+    """
+    folders = [Path(run) for run in runs]
+    if len(folders) < 2:
+        raise UserError("an ensemble is of two runs or more; name their folders.")
+    for folder in folders:
+        read_about(folder)
+        if sum(folder.resolve() == other.resolve() for other in folders) > 1:
+            raise UserError(f"{folder} is named twice; every run of an ensemble counts once.")
+    if output is not None and Path(output).is_dir():
+        raise UserError(f"{output} is a folder; name a file to write to.")
+    asked = _questions(folders, data, split)
+    known = [q.answer for q in asked]
+    members, by_run = [], []
+    for folder in folders:  # one after the other: only one is in memory
+        run, prepared = Run.load(folder, kg), find_data(folder, data)
+        require_same_graph(run, prepared)
+        probabilities = split_probabilities(Examples(prepared, run), split)
+        by_run.append(probabilities)
+        alone = [choose([p], "mean") for p in probabilities]
+        members.append(Member(str(folder), run.config.graph_encoder, _share_right(alone, known)))
+    by_question = list(zip(*by_run, strict=True))
+    chosen = [choose(p, vote) for p in by_question]
+    if output is not None:
+        rows = [_row(q, c, p) for q, c, p in zip(asked, chosen, by_question, strict=True)]
+        write_text(Path(output), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return Ensemble(split, vote, len(asked), _share_right(chosen, known), members)
+
+
+def _questions(folders: list[Path], data: str | Path | None, split: str) -> list[Question]:
+    """The split's questions, which must be the same for all runs."""
+    first: list[Question] = []
+    for folder in folders:
+        prepared = find_data(folder, data)
+        mine = [prepared.questions[q] for q in prepared.split(split)]
+        if not mine:
+            raise UserError(f"the split {split} of {prepared.folder} is empty.")
+        first = first or mine
+        if [(q.id, q.stem, q.choices) for q in mine] != [(q.id, q.stem, q.choices) for q in first]:
+            raise UserError(f"{folder} and {folders[0]} were trained on data with other {split} questions; name one with --data.")
+    return first
+
+
+def _share_right(chosen: list[int], known: list[int | None]) -> float | None:
+    right = [c == answer for c, answer in zip(chosen, known, strict=True) if answer is not None]
+    return sum(right) / len(right) if right else None
+
+
+def _row(question: Question, chosen: int, probabilities: Sequence[Sequence[float]]) -> dict[str, Any]:
+    labels = [question.label(choice) for choice in range(len(question.choices))]
+    return {
+        "id": question.id,
+        "answerKey": labels[chosen],
+        "choice": question.choices[chosen],
+        "probabilities": dict(zip(labels, mean_probabilities(probabilities), strict=True)),
+        "votes": dict(zip(labels, votes(probabilities), strict=True)),
+    }

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -8,9 +9,11 @@ from torch.nn import functional
 import oracles
 from encoders.cases import RELATIONS, EncoderCase
 from mhgrn.data.batch import GraphBatch
+from mhgrn.data.prepared import PreparedData
 from mhgrn.data.subgraphs import OTHER
 from mhgrn.encoders.base import GraphEncoder, Tokens
 from mhgrn.encoders.kvmem import KVMem, _triples
+from mhgrn.kg import KnowledgeGraph
 
 
 class TestKVMem(EncoderCase):
@@ -76,3 +79,14 @@ def test_triples_of_mentioned_concepts_come_first_and_the_rest_is_counted() -> N
             assert tiers == sorted((others[all_heads] + others[all_tails])[every].tolist())[:limit]
             assert cut[graph] == int(every.sum()) - len(tiers)
             assert place[mine].tolist() == list(range(len(tiers)))
+
+
+def test_tokens_read_live_and_from_the_cache_give_the_same_scores(
+    small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    examples = TestKVMem().examples(small_data, starter_graph, tmp_path)
+    batch = examples.batch(range(4))
+    with torch.inference_mode():
+        live, cached = (examples.scores(batch, live_text=live) for live in (True, False))
+    torch.testing.assert_close(live, cached, rtol=1e-2, atol=1e-2)
+    assert live.std() > 0.05

@@ -52,6 +52,18 @@ def test_graph_import_builds_renamed_copies(assertions: Path, tmp_path: Path) ->
     assert found["opened"]["seconds"] > 0
 
 
+def test_encoders_take_a_step_on_the_same_questions(assertions: Path, tmp_path: Path) -> None:
+    (assertions / "csqa").mkdir()
+    choices = [{"label": label, "text": f"concept {label.lower()}"} for label in "BC"]
+    row = {"id": "1", "answerKey": "B", "question": {"stem": "What is concept a?", "choices": choices}}
+    (assertions / "csqa" / "train.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    found = numbers("encoders.py", tmp_path, "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--repeats", 1)
+    assert (found["questions"], found["graphs"]) == (1, 2)
+    assert found["edges"] > 0
+    assert list(found["encoders"]) == ["none", "khop-rn", "kvmem"]
+    assert all(row["seconds"] > 0 for row in found["encoders"].values())
+
+
 def test_graph_import_says_where_it_looked_for_the_data(tmp_path: Path) -> None:
     done = run("graph_import.py", "--data", tmp_path)
     assert done.returncode == 2

@@ -12,8 +12,9 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import ground, statement_builder
 from mhgrn.data.questions import Question
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Limits, Subgraph
-from mhgrn.encoders.base import GraphEncoder
-from mhgrn.explain.paths import Path, attended_entity, decode_walk, to_path
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.encoders.paths import PathEncoder
+from mhgrn.explain.paths import Path, Walk, attended_entity, decode_walk, to_path
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.text.grounding import Grounder
 from mhgrn.training.run import Run
@@ -80,13 +81,15 @@ class QuestionAnswerer:
         batch = GraphBatch.collate(subgraphs, len(graph.schema), run.model.graph_encoder.reach)
         with torch.inference_mode():
             stems = [question.stem] * len(question.choices)
-            s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)
-            score, encoding = run.model(s, run.features.rows(batch.concepts, graph), batch)
+            tokens = None
+            if encoder.uses_tokens:
+                s, tokens = run.encoder.read(stems, question.choices)
+            else:
+                s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)
+            score, encoding = run.model(s, run.features.rows(batch.concepts, graph), batch, tokens)
         best = int(score.argmax())
-        paths = []
-        entity = attended_entity(encoding, batch, best, first_head=run.config.preset == "as_published")
-        if encoder.has_paths and entity is not None:
-            paths.append(to_path(decode_walk(batch, encoding.traces, entity), batch, graph))
+        first_head = run.config.preset == "as_published"
+        paths = [to_path(walk, batch, graph) for walk in _attended(encoder, encoding, batch, best, first_head)]
         concepts = _found(graph, names, subgraphs)
         return Answer(
             question=question.stem,
@@ -94,7 +97,7 @@ class QuestionAnswerer:
             probabilities=dict(zip(names, torch.softmax(score.double(), 0).tolist(), strict=True)),
             paths=paths,
             concepts=concepts,
-            notes=_notes(concepts, paths, encoder),
+            notes=_notes(concepts, paths, encoder) + _cut(encoder, encoding, names),
         )
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
@@ -124,6 +127,21 @@ def _distinct(question: Question) -> list[str]:
     return [f"{text} ({question.label(i)})" if texts.count(text) > 1 else text for i, text in enumerate(texts)]
 
 
+def _attended(encoder: GraphEncoder, encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool) -> list[Walk]:
+    """The walk that one graph's vector rests on most, if the encoder can tell."""
+    if isinstance(encoder, PathEncoder):
+        return encoder.attended_walks(encoding, batch, graph, 1)
+    entity = attended_entity(encoding, batch, graph, first_head)
+    return [decode_walk(batch, encoding.traces, entity)] if encoder.has_paths and entity is not None else []
+
+
+def _cut(encoder: GraphEncoder, encoding: GraphEncoding, choices: Sequence[str]) -> list[str]:
+    if encoding.cut is None:
+        return []
+    some = [f"{choice} ({int(n):,})" for choice, n in zip(choices, encoding.cut.tolist(), strict=True) if n]
+    return [f"part of the graph was left out, being beyond {encoder.limit_setting}: {', '.join(some)}."] if some else []
+
+
 def _notes(concepts: Concepts, paths: list[Path], encoder: GraphEncoder) -> list[str]:
     if not encoder.uses_graph:
         return ["this model reads no graph; there is no path to show."]
@@ -135,6 +153,8 @@ def _notes(concepts: Concepts, paths: list[Path], encoder: GraphEncoder) -> list
         notes.append(f"not in the graph{judged}: {', '.join(empty)}.")
     if paths and not paths[0].facts:
         notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
+    if encoder.has_paths and not paths and not notes:
+        notes.append("no path that the model reads leads from the question to the choice.")
     if not encoder.has_paths:
         notes.append(f"the graph encoder {encoder.name} follows no single paths; there is none to show.")
     return notes

@@ -114,6 +114,56 @@ class NoneConfig(EncoderConfig):
     """The text encoder alone."""
 
 
+class RNConfig(EncoderConfig):
+    """The relation network, over edges."""
+
+    hidden_dim: int = Field(100, ge=1, description="width of nodes and of relations")
+    transform: Literal["mlp", "linear"] = Field("mlp", description="of a path's parts into its vector")
+    mlp_dim: int = Field(256, ge=1)
+    mlp_layers: int = Field(2, ge=1, description="hidden layers")
+    out_dim: int = Field(128, ge=1)
+    dropout: float = Field(0.3, ge=0, lt=1)
+    published_paths: bool = Field(
+        False, description="the paths that were really read: the first 200, and with one hop those of two by relation 0 as well"
+    )
+
+
+class KHopRNConfig(RNConfig):
+    """The relation network, over walks."""
+
+    hops: int = Field(2, ge=1, description="K, the longest walk")
+    pooling: Literal["attention", "multihead", "definition", "mean"] = Field(
+        "attention", description="definition: every answer concept and length the same, as in the paper's appendix E"
+    )
+    heads: int = Field(2, ge=1, description="of multihead")
+    max_paths: int | None = Field(5000, ge=1, description="walks of a statement, short ones first; null: all")
+
+
+class KagNetConfig(EncoderConfig):
+    """KagNet."""
+
+    hops: int = Field(2, ge=1, le=5, description="K, the longest path; their number grows exponentially with it")
+    max_paths: int | None = Field(5000, ge=1, description="paths of a statement, short ones first; null: all")
+    hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
+    gcn_dim: int = Field(50, ge=1, description="width between the two graph convolutions")
+    node_dim: int = Field(25, ge=1, description="width of nodes after them")
+    path_dim: int = Field(128, ge=1, description="width of the LSTM")
+    pair_dim: int = Field(128, ge=1, description="width of a pair of concepts")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    prune_with: str | None = Field(None, description="a folder of `mhgrn features build --from transe` by which paths are judged")
+    prune_below: float = Field(0.12, ge=0, le=1, description="paths that it finds less likely are not read")
+
+
+class KVMemConfig(EncoderConfig):
+    """Key-value memory."""
+
+    max_triples: int | None = Field(300, ge=1, description="of a statement, those of mentioned concepts first; null: all")
+    hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
+    memory_dim: int = Field(300, ge=2, multiple_of=2)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
+
+
 class MostEdgesConfig(Section):
     """Counts edges: nothing to set."""
 
@@ -194,6 +244,10 @@ class Config(Section):
     gconattn: GconAttnConfig = GconAttnConfig()
     gsc: GSCConfig = GSCConfig()
     mhgrn: MHGRNConfig = MHGRNConfig()
+    rn: RNConfig = RNConfig()
+    khop_rn: KHopRNConfig = KHopRNConfig()
+    kagnet: KagNetConfig = KagNetConfig()
+    kvmem: KVMemConfig = KVMemConfig()
 
     @classmethod
     def load(cls, file: str | Path | None = None, overrides: list[str] | None = None) -> Self:
@@ -275,6 +329,10 @@ PRESETS: dict[str, dict[str, Any]] = {
             "weight_decay": 0.01,
             "clip": 1.0,
         },
+        "rn": {"initial_scale": 0.02, "published_paths": True},
+        "khop_rn": {"initial_scale": 0.02, "published_paths": True},
+        "kagnet": {"initial_scale": 0.02, "hops": 3, "dropout": 0.0},
+        "kvmem": {"initial_scale": 0.02, "train_projection": False},
     },
 }
 
@@ -282,6 +340,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 # and what they were made with besides, by graph encoder
 PUBLISHED_WITH: dict[str, dict[str, Any]] = {
     "none": {"score_dropout": 0.1, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 1e-5}},
+    "rn": {"score_dropout": 0.3, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}},
+    "khop-rn": {"score_dropout": 0.3, "text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}},
+    "kvmem": {"text": {"frozen_epochs": 0}},
     "most-edges": {"text": {"frozen_epochs": None}},
     "edge-types": {"text": {"frozen_epochs": None}},
     "rgcn": {"score_dropout": 0.0, "text": {"frozen_epochs": 0}},

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import oracles
-from mhgrn.config import ABLATIONS, Config
+from mhgrn.config import ABLATIONS, Config, MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from mhgrn.config import TextConfig
-from mhgrn.encoders.text import SentenceVectors, TextEncoder
+from mhgrn.encoders.text import SentenceVectors, TextEncoder, TokenStates
 from mhgrn.errors import UserError
 
 WORDS = "where would a child sit at desk school yard q : a ?".split()
@@ -126,3 +126,45 @@ def test_cached_sentence_vectors_equal_the_encoders_own(minilm: TextEncoder, tmp
     q, a, product, difference = direct.chunk(4, dim=1)
     torch.testing.assert_close(product, q * a)
     torch.testing.assert_close(difference, (q - a).abs())
+
+
+@pytest.mark.parametrize(
+    ("kind", "input_format", "encoding", "count"),
+    [
+        ("bert", "default", "pair", 7),
+        ("roberta", "default", "pair", 7),
+        ("roberta", "fairseq", "pair", 11),  # Q : and A :, of which Q and A are unknown words, but words
+        ("bert", "default", "separate", 7),
+    ],
+)
+def test_token_states_are_those_of_the_texts_own_tokens(
+    tmp_path: Path, kind: str, input_format: str, encoding: str, count: int
+) -> None:
+    config = TextConfig(encoder=str(tiny(tmp_path, kind)), input_format=input_format, encoding=encoding)  # type: ignore[arg-type]
+    encoder = TextEncoder(config)
+    stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
+    with torch.inference_mode():
+        s, tokens = encoder.read(stems, choices)
+        torch.testing.assert_close(s, encoder.sentences(stems, choices))
+        extra = count - 7
+        assert tokens.content.sum(1).tolist() == [7 + extra, 5 + extra]
+        assert tokens.states.shape == (2, count, 8)
+        # padding changes nothing
+        alone = encoder.read(stems[1:], choices[1:])[1]
+        torch.testing.assert_close(alone.states[0][alone.content[0]], tokens.states[1][tokens.content[1]])
+    cached = TokenStates.compute(encoder, list(zip(stems, choices, strict=True)), tmp_path / "tokens")
+    for which in ([0, 1], [1], [1, 1, 0]):
+        found = cached(torch.tensor(which))
+        for row, i in enumerate(which):
+            torch.testing.assert_close(
+                found.states[row][found.content[row]], tokens.states[i][tokens.content[i]], rtol=1e-3, atol=1e-3
+            )
+
+
+def test_token_states_are_computed_once(minilm: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("Where would a child sit?", "school"), ("What is cold?", "ice"), ("What is cold?", "fire")]
+    first = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
+    monkeypatch.setattr(TextEncoder, "_texts", None)
+    again = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
+    assert torch.equal(first.states, again.states)
+    assert torch.equal(first.content, again.content)

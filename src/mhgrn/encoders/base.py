@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from mhgrn.config import Section
 from mhgrn.data.batch import GraphBatch, Reach
+from mhgrn.kg.graph import KnowledgeGraph
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class GraphEncoding:
     attention: Tensor | None = None  # [n, heads]
     traces: list[Any] = field(default_factory=list)  # one a layer
     score: Tensor | None = None  # [G] what is added to the score of s and g
+    cut: Tensor | None = None  # [G] float64, how many of each graph's paths (or whatever is read one by one) were left out
 
 
 class GraphEncoder(nn.Module):
@@ -56,11 +58,16 @@ class GraphEncoder(nn.Module):
     uses_tokens: ClassVar[bool] = False  # with, ``forward`` is given the text encoder's token states
     has_paths: ClassVar[bool] = False  # whether walks can be decoded from ``GraphEncoding.traces``
 
+    limit_setting: ClassVar[str | None] = None  # the setting beyond which ``GraphEncoding.cut`` counts, if there is one
+
     out_dim: int = 0  # width of g
     reach: Reach | None = None  # what it reads of a graph, so that the rest is left out of its batches; all by default
 
     def __init__(self, dims: Dims, settings: Section) -> None:
         super().__init__()
+
+    def attach(self, graph: KnowledgeGraph) -> None:
+        """Called with the graph once the model is built, for what is known of a graph besides its edges."""
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         """s [G, S], features [N, feature_dim] → g [G, out_dim]."""

@@ -27,6 +27,10 @@ BUILT_IN = {
     "gconattn": "mhgrn.encoders.gconattn:GconAttn",
     "gsc": "mhgrn.encoders.gsc:GraphSoftCounter",
     "mhgrn": "mhgrn.encoders.mhgrn:MHGRN",
+    "rn": "mhgrn.encoders.rn:RN",
+    "khop-rn": "mhgrn.encoders.rn:KHopRN",
+    "kagnet": "mhgrn.encoders.kagnet:KagNet",
+    "kvmem": "mhgrn.encoders.kvmem:KVMem",
 }
 
 

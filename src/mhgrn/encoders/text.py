@@ -6,18 +6,22 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import util
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from mhgrn.config import TextConfig
+from mhgrn.encoders.base import Tokens
 from mhgrn.errors import UserError
 from mhgrn.progress import track
-from mhgrn.storage import load_tensors, save_tensors
+from mhgrn.storage import ArrayWriter, load_array, load_tensors, new_folder, save_array, save_tensors, write_json
 
 BATCH = 64
+TOKENS_MARKER = "tokens.json"
 
 
 def _locate(name: str) -> str:
@@ -93,13 +97,23 @@ class TextEncoder(nn.Module):
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         """Mean-pooled vectors of single texts, of length √width: [n, width]."""
+        return self._texts(texts).vectors
+
+    def _texts(self, texts: Sequence[str]) -> "_Encoded":
         inputs = self.tokenizer(
             list(texts), padding=True, truncation=True, max_length=self.config.max_length, return_tensors="pt"
         ).to(self.model.device)
         hidden = self.model(**inputs).last_hidden_state
         pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
         scaled: Tensor = functional.normalize(pooled, dim=1) * self.width**0.5
-        return scaled
+        return _Encoded(scaled, hidden, self._content(inputs))
+
+    def _content(self, inputs: Any) -> Tensor:
+        """Which tokens are the text's own: neither padding nor a mark of the tokeniser."""
+        marks = [i for i in self.tokenizer.all_special_ids if i != self.tokenizer.unk_token_id]
+        ids: Tensor = inputs["input_ids"]
+        seen: Tensor = inputs["attention_mask"].bool()
+        return seen & ~torch.isin(ids, torch.tensor(marks, device=ids.device))
 
     def embed_all(self, texts: Sequence[str], label: str) -> Tensor:
         """:meth:`embed` of many texts without gradient, similar lengths together, with a progress bar."""
@@ -124,13 +138,26 @@ class TextEncoder(nn.Module):
     def sentences(self, stems: Sequence[str], choices: Sequence[str]) -> Tensor:
         """The statement vectors s of pairs of stem and choice: [n, sentence_dim]."""
         if self.encoding == "pair":
-            return self._pairs(stems, choices)
+            return self._pairs(stems, choices).vectors
         texts = sorted({*stems, *choices})
         row = {text: i for i, text in enumerate(texts)}
         vectors = torch.cat([self.embed(texts[i : i + BATCH]) for i in range(0, len(texts), BATCH)])
         return match(vectors[[row[t] for t in stems]], vectors[[row[t] for t in choices]])
 
-    def _pairs(self, stems: Sequence[str], choices: Sequence[str]) -> Tensor:
+    def read(self, stems: Sequence[str], choices: Sequence[str]) -> tuple[Tensor, Tokens]:
+        """The statement vectors s, and the states of the tokens they are made of: the pair's, or the stem's and the choice's."""
+        if self.encoding == "pair":
+            encoded = self._pairs(stems, choices)
+            return encoded.vectors, padded(encoded.states())
+        texts = sorted({*stems, *choices})
+        row = {text: i for i, text in enumerate(texts)}
+        parts = [self._texts(texts[i : i + BATCH]) for i in range(0, len(texts), BATCH)]
+        vectors, states = torch.cat([part.vectors for part in parts]), [rows for part in parts for rows in part.states()]
+        q, a = ([row[text] for text in side] for side in (stems, choices))
+        tokens = padded([torch.cat([states[i], states[j]]) for i, j in zip(q, a, strict=True)])
+        return match(vectors[q], vectors[a]), tokens
+
+    def _pairs(self, stems: Sequence[str], choices: Sequence[str]) -> "_Encoded":
         prefixed = self.config.input_format in ("add_qa_prefix", "fairseq")
         first = [f"Q: {stem}" if prefixed else stem for stem in stems]
         second = [f" A: {choice}" if prefixed else f" {choice}" for choice in choices]
@@ -147,11 +174,12 @@ class TextEncoder(nn.Module):
             )
         inputs = inputs.to(self.model.device)
         out = self.model(**inputs)
+        hidden: Tensor = out.last_hidden_state
         if self.pooling == "pooler":
             pooled: Tensor = out.pooler_output
-            return pooled
-        hidden: Tensor = out.last_hidden_state
-        return hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
+        else:
+            pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
+        return _Encoded(pooled, hidden, self._content(inputs))
 
     def _single_separator(self, first: list[str], second: list[str]) -> Any:
         """[CLS] A [SEP] B [SEP], whatever the tokeniser would put between; the longer of A and B is cut."""
@@ -163,6 +191,24 @@ class TextEncoder(nn.Module):
                 (a if len(a) > len(b) else b).pop()
             rows.append({"input_ids": [token.cls_token_id, *a, token.sep_token_id, *b, token.sep_token_id]})
         return token.pad(rows, return_tensors="pt")
+
+
+class _Encoded(NamedTuple):
+    """Texts, or pairs of texts, after the encoder."""
+
+    vectors: Tensor  # [n, width]
+    hidden: Tensor  # [n, L, width]
+    content: Tensor  # [n, L]
+
+    def states(self) -> list[Tensor]:
+        """Of each one's own tokens: [tokens, width]."""
+        return [hidden[content] for hidden, content in zip(self.hidden, self.content, strict=True)]
+
+
+def padded(states: Sequence[Tensor]) -> Tokens:
+    """Token states of several statements, each [tokens, width], as one block."""
+    content = [torch.ones(len(rows), dtype=torch.bool, device=rows.device) for rows in states]
+    return Tokens(pad_sequence(list(states), batch_first=True), pad_sequence(content, batch_first=True))
 
 
 def match(q: Tensor, a: Tensor) -> Tensor:
@@ -209,3 +255,50 @@ class SentenceVectors:
         if cache is not None:
             save_tensors(cache, {"vectors": vectors})
         return cls(vectors, stem, choice)
+
+
+class TokenStates:
+    """The token states of many statements under a frozen encoder, kept on disk in half precision.
+
+    A whole data set's do not fit in memory, and computing them anew each epoch takes longer than training: every distinct text is
+    encoded once, and a batch reads what it needs from a memory-mapped file.
+    """
+
+    def __init__(self, folder: Path, of: Tensor) -> None:
+        self._states, self._pointer = load_array(folder / "states.npy"), np.array(load_array(folder / "pointer.npy"))
+        self._of = of.numpy()  # [statements, 1 or 2] the texts of a statement
+
+    def __call__(self, statements: Tensor) -> Tokens:
+        """Statement numbers [n] → their tokens."""
+        parts = [[self._states[self._pointer[i] : self._pointer[i + 1]] for i in self._of[s]] for s in statements.tolist()]
+        return padded([torch.from_numpy(np.concatenate(part).astype(np.float32)) for part in parts])
+
+    @classmethod
+    def compute(cls, encoder: TextEncoder, pairs: Sequence[tuple[str, str]], folder: Path) -> "TokenStates":
+        """Encode (stem, choice) pairs into ``folder``, unless they are there already."""
+        separate = encoder.encoding == "separate"
+        # similar lengths together: a batch is padded to its longest
+        units = sorted(
+            {(text,) for pair in pairs for text in pair} if separate else set(pairs), key=lambda u: (sum(map(len, u)), u)
+        )
+        number = {unit: i for i, unit in enumerate(units)}
+        of = torch.tensor([[number[text,] for text in pair] if separate else [number[pair]] for pair in pairs])
+        if not (folder / TOKENS_MARKER).is_file():
+            cls._write(encoder, units, folder)
+        return cls(folder, of)
+
+    @staticmethod
+    def _write(encoder: TextEncoder, units: Sequence[tuple[str, ...]], folder: Path) -> None:
+        with new_folder(folder, TOKENS_MARKER) as partial, torch.inference_mode(), encoder.evaluating():
+            writer = ArrayWriter(partial / "states.npy", np.float16, encoder.width)
+            pointer = [0]
+            try:
+                for start in track(range(0, len(units), BATCH), "encoding tokens"):
+                    part = list(zip(*units[start : start + BATCH], strict=True))
+                    for rows in (encoder._texts(part[0]) if len(part) == 1 else encoder._pairs(*part)).states():
+                        writer.append(rows.half().cpu().numpy())
+                        pointer.append(pointer[-1] + len(rows))
+            finally:
+                writer.close()
+            save_array(partial / "pointer.npy", np.array(pointer))
+            write_json(partial / TOKENS_MARKER, {"texts": len(units), "width": encoder.width})

@@ -1,6 +1,7 @@
 """Layers that graph encoders share."""
 
 import math
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -22,16 +23,12 @@ Scale = float | Literal["level"]  # of initial weights: a standard deviation, or
 
 
 class MLP(nn.Sequential):
-    """Linear → dropout → layer norm → GELU, then a linear output."""
+    """Linear → dropout → layer norm → GELU, once or more, then a linear output."""
 
-    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float) -> None:
-        super().__init__(
-            nn.Linear(in_dim, hidden_dim),
-            nn.Dropout(dropout),
-            nn.LayerNorm(hidden_dim),
-            nn.GELU(approximate="tanh"),
-            nn.Linear(hidden_dim, out_dim),
-        )
+    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float, layers: int = 1) -> None:
+        widths = [in_dim, *[hidden_dim] * layers]
+        hidden = [(nn.Linear(a, b), nn.Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh")) for a, b in pairwise(widths)]
+        super().__init__(*(module for block in hidden for module in block), nn.Linear(widths[-1], out_dim))
 
 
 class Constant(nn.Module):
@@ -75,11 +72,16 @@ class AttentivePooling(nn.Module):
         self.value = nn.Linear(dim, dim)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, s: Tensor, h: Tensor, graph: Tensor) -> tuple[Tensor, Tensor]:
-        """s [G, S], h [n, d] of the pooled nodes, graph [n] → pooled [G, d] and attention [n, heads]."""
+    def forward(self, s: Tensor, h: Tensor, graph: Tensor, log_count: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """s [G, S], h [n, d] of the pooled nodes, graph [n] → pooled [G, d] and attention [n, heads].
+
+        A row of h may stand for several that are equal: ``log_count`` [n] is the logarithm of how many.
+        """
         width = h.shape[1] // self.heads
         query = self.query(s).view(-1, self.heads, width)[graph]  # [n, heads, width]
         logit = (query * self.key(h).view(-1, self.heads, width)).sum(-1) / math.sqrt(width)  # [n, heads]
+        if log_count is not None:
+            logit = logit + log_count[:, None]
         attention = torch.stack([segment_softmax(column, graph, len(s))[0] for column in logit.unbind(1)], dim=1)
         value = self.value(h).view(-1, self.heads, width) * self.dropout(attention)[..., None]
         pooled = value.new_zeros(len(s), h.shape[1]).index_add(0, graph, value.flatten(1))
@@ -100,9 +102,12 @@ class Projection(nn.Module):
 
 
 def initialise(module: nn.Module, scale: Scale = "level") -> None:
-    """Biases 0, linear weights from N(0, scale²); ``"level"`` keeps the scale of a signal."""
+    """Linear maps and embeddings from N(0, scale²), biases 0; ``"level"`` keeps the scale of a signal through linear maps, and
+    through products of embeddings."""
     for part in module.modules():
-        if isinstance(part, nn.Linear):
+        if isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=1.0 if scale == "level" else scale)
+        elif isinstance(part, nn.Linear):
             if scale == "level":
                 nn.init.xavier_uniform_(part.weight)
             else:

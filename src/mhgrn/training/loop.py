@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,10 +19,11 @@ from torch.nn.utils import clip_grad_norm_
 from mhgrn.config import Config
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import PreparedData, edges_between
-from mhgrn.encoders.text import SentenceVectors, TextEncoder
+from mhgrn.encoders.text import SentenceVectors, TextEncoder, TokenStates
 from mhgrn.errors import UserError
 from mhgrn.features import NameFeatures
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.model import Scores
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say, track
 from mhgrn.storage import begin_folder, check_replaceable, fingerprint, take_place, write_json, write_text
@@ -47,6 +48,7 @@ class Examples:
 
     def __init__(self, data: PreparedData, run: Run) -> None:
         self.data, self.run = data, run
+        self._said_cut = False
         if isinstance(run.features, NameFeatures):
             run.features.require_and_keep(data.used)
         run.features.require(data.used)
@@ -57,6 +59,13 @@ class Examples:
         key = fingerprint(self.run.encoder.identity(), self.data.fingerprint)
         cache = self.data.folder / "cache" / f"text-{key}.safetensors"
         return SentenceVectors.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), cache)
+
+    @cached_property
+    def tokens(self) -> TokenStates:
+        """The frozen encoder's token states, computed once and kept beside the data."""
+        key = fingerprint(self.run.encoder.identity(), self.data.fingerprint)
+        folder = self.data.folder / "cache" / f"tokens-{key}"
+        return TokenStates.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), folder)
 
     def pairs(self, statements: Sequence[int]) -> list[tuple[str, str]]:
         """(stem, choice) of statements."""
@@ -83,15 +92,32 @@ class Examples:
 
     def scores(self, batch: Batch, live_text: bool) -> Tensor:
         """[G]; the text encoder runs only if it is being, or has been, trained."""
-        if not self.run.model.graph_encoder.uses_text:
+        graph_encoder, tokens = self.run.model.graph_encoder, None
+        if not graph_encoder.uses_text:
             s = torch.zeros(batch.graph.graph_count, 0)
         elif live_text:
-            s = self.run.encoder.sentences(*zip(*self.pairs(batch.statements.tolist()), strict=True))
+            texts = zip(*self.pairs(batch.statements.tolist()), strict=True)
+            if graph_encoder.uses_tokens:
+                s, tokens = self.run.encoder.read(*texts)
+            else:
+                s = self.run.encoder.sentences(*texts)
         else:
             s = self.vectors(batch.statements)
+            tokens = self.tokens(batch.statements) if graph_encoder.uses_tokens else None
         features = self.run.features.rows(batch.graph.concepts)
-        score: Tensor = self.run.model(s, features, batch.graph).score
+        score, encoding = cast(Scores, self.run.model(s, features, batch.graph, tokens))
+        if encoding.cut is not None:
+            self._say_what_is_cut(encoding.cut)
         return score
+
+    def _say_what_is_cut(self, cut: Tensor) -> None:
+        """Once."""
+        if not self._said_cut and cut.any():
+            self._said_cut = True
+            say(
+                f"{int((cut > 0).sum())} of {len(cut)} statements have more to read than"
+                f" {self.run.model.graph_encoder.limit_setting} allows: {int(cut.sum()):,} left out. There may be others like them."
+            )
 
 
 def question_loss(score: Tensor, batch: Batch) -> Tensor:
@@ -164,13 +190,15 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     features = features_for(config, graph, TextEncoder(config.text) if trains_text else encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
-    partial = begin_folder(folder, MARKER)
-    run = Run(partial, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
+    run = Run(folder, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
+    partial = run.folder = begin_folder(folder, MARKER)
     try:
         write_text(partial / "config.yaml", config.to_yaml())
         examples = Examples(data, run)
         if model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
-            _ = examples.vectors  # encoded with all threads, before training takes its share of them
+            # encoded with all threads, before training takes its share of them
+            _ = examples.vectors
+            _ = examples.tokens if model.graph_encoder.uses_tokens else None
         with _threads(config.training.threads):
             (_fit if parameter_count(model) else _keep)(examples, run, folder)
         write_json(folder / MARKER, read_about(folder) | {"finished": True})

@@ -71,6 +71,9 @@ class Run:
     features: NodeFeatures
     model: KnowledgeAwareQA
 
+    def __post_init__(self) -> None:
+        self.model.graph_encoder.attach(self.graph)
+
     @classmethod
     def load(cls, folder: str | Path, kg: str | Path | None = None, features: str | None = None) -> Self:
         """Load a run. ``kg`` names its graph's new place, or another graph of the same schema; ``features`` likewise."""

@@ -1,0 +1,123 @@
+"""KagNet (Lin et al. 2019): an LSTM over the paths between concepts, attended to in two steps."""
+
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mhgrn.config import KagNetConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
+from mhgrn.encoders.gcn import convolution
+from mhgrn.encoders.gconattn import pairs
+from mhgrn.encoders.paths import AttendedPaths, PathEncoder
+from mhgrn.errors import UserError
+from mhgrn.features.folder import FeatureFolder
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.nn.layers import MLP, Projection, initialise
+from mhgrn.nn.segments import segment_softmax, weighted_sum
+from mhgrn.nn.walks import connections, in_parts
+
+
+class KagNet(PathEncoder):
+    """Equation 4 of the paper with KagNet's hierarchical attention.
+
+    v are the nodes after a graph convolution, L(P) is the last state of an LSTM over the triples [v_head; e_r; v_tail] of a simple
+    path P of at most K hops from q ∈ Q to a ∈ A.
+
+    .. math:: T_{qa} = MLP([s; v_q; v_a]), \\quad R_{qa} = Σ_P softmax_P(T_{qa}^⊤ W_1 L(P)) L(P)
+    .. math:: g = Σ_{qa} softmax_{qa}(s^⊤ W_2 T_{qa}) [R_{qa}; T_{qa}]
+
+    With ``prune_with``, a folder of ``mhgrn features build --from transe``, paths that TransE finds unlikely are not read.
+    """
+
+    name = "kagnet"
+    summary = "KagNet: an LSTM over every simple path from question to answer concepts, attended to by pair and path"
+    equation = "the paper's equation 4, and Lin et al. 2019: g = Σ_qa β_qa [Σ_P α_P LSTM(P); MLP([s; v_q; v_a])]"
+    Settings = KagNetConfig
+    limit_setting = "kagnet.max_paths"
+
+    def __init__(self, dims: Dims, settings: KagNetConfig) -> None:
+        super().__init__(dims, settings)
+        self.settings = settings
+        self.project = Projection(dims.feature_dim, settings.hidden_dim, settings.dropout)
+        widths = [settings.hidden_dim, settings.gcn_dim, settings.node_dim]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.relations = nn.Embedding(dims.relation_count, settings.hidden_dim)
+        pair = settings.pair_dim
+        self.pair = MLP(dims.sentence_dim + 2 * settings.node_dim, pair, pair, settings.dropout)
+        self.lstm = nn.LSTM(2 * settings.node_dim + settings.hidden_dim, settings.path_dim, batch_first=True)
+        self.path_query = nn.Linear(pair, settings.path_dim, bias=False)  # W1
+        self.pair_query = nn.Linear(dims.sentence_dim, pair, bias=False)  # W2
+        self.dropout = nn.Dropout(settings.dropout)
+        self.out_dim = settings.path_dim + pair
+        self.transe: FeatureFolder | None = None
+        initialise(self, settings.initial_scale)
+
+    def attach(self, graph: KnowledgeGraph) -> None:
+        if self.settings.prune_with is None:
+            return
+        folder = FeatureFolder.load(Path(self.settings.prune_with), graph)
+        if folder.relations is None:
+            raise UserError(f"{folder.folder} has no vectors of relations; make one with: mhgrn features build --from transe")
+        self.transe = folder
+
+    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
+        settings = self.settings
+        scores = None if self.transe is None else edge_scores(batch, self.transe)
+        found = connections(batch, settings.hops, settings.max_paths, True, scores, settings.prune_below)
+        v = self.project(features)
+        weight, links = convolution(batch)
+        for layer in self.layers:
+            x = layer(v)
+            v = self.dropout(torch.relu(weighted_sum(weight.to(x.dtype), x, links)))
+        q, a = ((batch.types == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
+        left, right = pairs(batch.graph[q], batch.graph[a], batch.graph_count)
+        q, a, pair_graph = q[left], a[right], batch.graph[q[left]]
+        T = self.pair(torch.cat([s[pair_graph], v[q], v[a]], dim=1))  # [pairs, pair]
+        pair_number = q * len(batch.types) + a  # ascending
+        L, pair = [], []
+        for walks in found.lengths:
+            L.append(in_parts(partial(self._last_states, v), walks.nodes, walks.relations))
+            pair.append(torch.searchsorted(pair_number, walks.nodes[:, 0] * len(batch.types) + walks.nodes[:, -1]))
+        paths, of_pair = torch.cat(L).to(T), torch.cat(pair)  # [P, path], [P]
+        logit = (self.path_query(T)[of_pair] * paths).sum(1).to(s.dtype)
+        alpha, _ = segment_softmax(logit, of_pair, len(q))
+        R = paths.new_zeros(len(q), settings.path_dim).index_add(0, of_pair, alpha[:, None].to(paths) * paths)
+        logit = (self.pair_query(s)[pair_graph] * T).sum(1).to(s.dtype)
+        beta, _ = segment_softmax(logit, pair_graph, len(s))
+        both = torch.cat([R, T], dim=1) * beta[:, None].to(T)
+        g = both.new_zeros(len(s), self.out_dim).index_add(0, pair_graph, both)
+        trace = AttendedPaths(found.lengths, torch.ones_like(of_pair), (alpha * beta[of_pair]).detach())
+        return GraphEncoding(g, traces=[trace], cut=found.cut)
+
+    def _last_states(self, v: Tensor, nodes: Tensor, relations: Tensor) -> Tensor:
+        """L of paths of one length: nodes [P, k + 1], relations [P, k] → [P, path]."""
+        triples = torch.cat([v[nodes[:, :-1]], self.relations(relations).to(v), v[nodes[:, 1:]]], dim=2)
+        last: Tensor = self.lstm(triples)[1][0][0] if len(triples) else triples.new_zeros(0, self.settings.path_dim)
+        return last
+
+
+def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:
+    """How likely TransE finds each edge's pair of nodes to be joined: the largest (1 + cos(r, t − h)) / 2 of the relations that do.
+
+    A pair of which a concept has no vector scores 1: nothing is known against it.
+    """
+    assert transe.relations is not None
+    half = batch.relation_count // 2
+    concepts = batch.concepts.cpu().numpy()
+    row, known = transe.find(concepts)
+    vectors = torch.from_numpy(np.where(known[:, None], transe.vectors[row], 0).astype(np.float32))
+    forward = (batch.edge_type < half).cpu()
+    source, target = batch.edge_index.cpu()
+    head, tail = torch.where(forward, source, target), torch.where(forward, target, source)
+    relation = torch.from_numpy(np.array(transe.relations))[batch.edge_type.cpu() % half]
+    score = (1 + torch.cosine_similarity(relation, vectors[tail] - vectors[head])) / 2
+    has = torch.from_numpy(known)
+    score = torch.where(has[head] & has[tail], score, torch.ones_like(score))
+    pair, number = torch.unique(source * len(concepts) + target, return_inverse=True)
+    return score.new_zeros(len(pair)).scatter_reduce(0, number, score, "amax")[number]

@@ -1,0 +1,49 @@
+"""What path-based graph encoders share: they can tell which paths they attended to."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.explain.paths import TOLERANCE, Walk
+from mhgrn.nn.walks import Walks
+
+
+@dataclass(frozen=True)
+class AttendedPaths:
+    """The paths that were read, and what part each has in g."""
+
+    lengths: list[Walks]
+    count: Tensor  # [P] alike in all that the encoder sees of them, one is listed
+    weight: Tensor  # [P] of all of them together; of a graph they sum to 1, or to less where something else is read too
+
+    def best(self, graph: int, count: int) -> list[Walk]:
+        """The paths of a graph with the largest weights, with how many of their length into the same concept tie."""
+        found: list[tuple[float, Walk]] = []
+        start = 0
+        for walks in self.lengths:
+            rows = (walks.graph == graph).nonzero()[:, 0]
+            number, log_weight = self.count[start + rows], self.weight[start + rows].double().log()
+            start += len(walks)
+            log_weight = log_weight - number.log()  # of one
+            last = walks.nodes[rows, -1]
+            for i in torch.argsort(-log_weight, stable=True)[:count].tolist():
+                tie = (last == last[i]) & ((log_weight - log_weight[i]).abs() < TOLERANCE)
+                walk = Walk(
+                    walks.nodes[rows[i]].tolist(), walks.relations[rows[i]].tolist(), float(log_weight[i]), int(number[tie].sum())
+                )
+                found.append((-walk.log_weight, walk))
+        return [walk for _, walk in sorted(found, key=lambda item: item[0])[:count]]
+
+
+class PathEncoder(GraphEncoder):
+    """A graph encoder that reads paths one by one."""
+
+    has_paths = True
+
+    def attended_walks(self, encoding: GraphEncoding, batch: GraphBatch, graph: int, count: int) -> list[Walk]:
+        """The walks with the largest weight in one graph's vector, best first; ``log_weight`` is the logarithm of that weight."""
+        attended: AttendedPaths = encoding.traces[0]
+        return attended.best(graph, count)

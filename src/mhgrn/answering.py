@@ -15,7 +15,7 @@ from mhgrn.data.questions import Question
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.encoders.base import GraphEncoding
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.explain import Path, Triple, Walk, WalkDistribution, decode_walks, to_path
+from mhgrn.explain import Path, Triple, Walk, WalkDistribution, attends_to_walks, decode_walks, to_path
 from mhgrn.explain import attention as attention_data
 from mhgrn.explain import effects as effects_of
 from mhgrn.kg.graph import Fact, KnowledgeGraph
@@ -63,7 +63,8 @@ class Answer:
             share = [f"{path.probability:.0%} of attention"] if path.facts else []
             same = [f"one of {path.ties:,} such paths"] if path.ties > 1 else []
             said = f"   ({', '.join(share + same)})" if share + same else ""
-            lines.append(f"    because {path}{said}")
+            helps = not path.without or min(path.without) < self.probabilities[self.choice]
+            lines.append(f"    {'because' if helps else 'looked at'} {path}{said}")
             for fact, after in zip(path.facts, path.without or [], strict=False):
                 what = "this fact" if len(path.facts) == 1 else f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ")
                 lines.append(f"      without {what}: {before} {after:.1%}")
@@ -110,13 +111,15 @@ class QuestionAnswerer:
         attention: bool = False,
     ) -> Answer:
         """:meth:`ask`, for a question that was read from a file."""
+        if paths < 1:
+            raise UserError(f"{paths} paths were asked for; ask for 1 or more.")
         names = _distinct(question)
         read = self._read(question, facts)
         best = int(read.score.argmax())
         shown, masses, without_graph = self._explain(read, best, paths, effects)
         concepts = _found(read.graph, names, read.subgraphs)
         weights = None
-        if attention and read.encoding.traces:
+        if attention and attends_to_walks(read.encoding):
             numbers = {name: number for number, name in enumerate(names)}
             weights = attention_data(read.encoding, read.batch, numbers, read.graph, self._first_head)
         return Answer(
@@ -125,7 +128,7 @@ class QuestionAnswerer:
             probabilities=dict(zip(names, torch.softmax(read.score.double(), 0).tolist(), strict=True)),
             paths=shown,
             concepts=concepts,
-            notes=_notes(concepts, shown, self._uses_graph),
+            notes=_notes(concepts, shown, masses, self._uses_graph),
             masses=masses,
             without_graph=without_graph,
             attention=weights,
@@ -160,7 +163,7 @@ class QuestionAnswerer:
             return [], None, None
         paths: list[Path] = []
         masses = None
-        if read.encoding.traces:
+        if attends_to_walks(read.encoding):
             distribution = WalkDistribution.of(read.encoding, read.batch, choice, self._first_head)
             masses = distribution.masses
             walks = decode_walks(distribution, read.encoding.traces[:-1], count + TIED if effects else count)
@@ -184,8 +187,12 @@ class QuestionAnswerer:
         )
         without = dict(zip(facts, found.without, strict=True))
         paths = [replace(path, without=[without[fact] for fact in path.facts]) for path in paths]
-        # effect breaks the ties that attention leaves
-        paths.sort(key=lambda path: (-_share(path), sum(without[fact] for fact in set(path.facts))))
+
+        def rank(path: Path) -> tuple[float, float]:
+            """Effect breaks the ties that attention leaves; rounded, as a score's last digits depend on the batch it is in."""
+            return -_share(path), round(sum(without[fact] - found.probability for fact in set(path.facts)), 6)
+
+        paths.sort(key=rank)
         return paths[:count], masses, found.without_graph
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
@@ -239,7 +246,7 @@ def _distinct(question: Question) -> list[str]:
     return [f"{text} ({question.label(i)})" if texts.count(text) > 1 else text for i, text in enumerate(texts)]
 
 
-def _notes(concepts: Concepts, paths: list[Path], uses_graph: bool) -> list[str]:
+def _notes(concepts: Concepts, paths: list[Path], masses: dict[str, float] | None, uses_graph: bool) -> list[str]:
     if not uses_graph:
         return ["this model reads no graph; there is no path to show."]
     notes = []
@@ -249,6 +256,9 @@ def _notes(concepts: Concepts, paths: list[Path], uses_graph: bool) -> list[str]
         notes.append(f"not in the graph, judged by text alone: {', '.join(empty)}.")
     if paths and not paths[0].facts:
         notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
+    elif paths and masses is not None and masses["walks"] < 0.5:
+        rest = "the choice's own concepts" if masses["itself"] >= masses["no_path"] else "lengths that no path has"
+        notes.append(f"paths have only {masses['walks']:.0%} of attention, the rest is mostly on {rest}.")
     return notes
 
 

@@ -3,7 +3,7 @@
 from mhgrn.explain.attention import attention
 from mhgrn.explain.effects import Effects, Triple, effects
 from mhgrn.explain.paths import Path, decode_walks, to_path
-from mhgrn.explain.walks import BestPaths, EdgeMarginals, Walk, WalkDistribution
+from mhgrn.explain.walks import BestPaths, EdgeMarginals, Walk, WalkDistribution, attends_to_walks
 
 __all__ = [
     "BestPaths",
@@ -13,6 +13,7 @@ __all__ = [
     "Triple",
     "Walk",
     "WalkDistribution",
+    "attends_to_walks",
     "attention",
     "decode_walks",
     "effects",

@@ -10,7 +10,7 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.encoders.base import GraphEncoding
 from mhgrn.errors import UserError
-from mhgrn.explain.walks import WalkDistribution
+from mhgrn.explain.walks import WalkDistribution, attends_to_walks
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.schema import Schema
 
@@ -39,9 +39,9 @@ def attention(
       lacks), both as logits, parts of log α; and for the last layer ``lengths``, for each answer entity the shares of 0 … K hops,
       0 being the entity itself.
     """
-    names = relation_names(graph.schema)
-    if not encoding.traces:
+    if not attends_to_walks(encoding):
         raise UserError("this model attends to no walks of a graph; there is no attention to show.")
+    names = relation_names(graph.schema)
     turns = [
         {a: dict(zip(names, row, strict=True)) for a, row in zip(names, _rows(t.weights.turn), strict=True)}
         for t in encoding.traces

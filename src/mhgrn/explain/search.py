@@ -65,7 +65,8 @@ class Search:
     def __init__(
         self, graph: WalkGraph, start: Floats, delta: Floats, tau: Floats, to_log_p: Floats, lengths: Iterable[int]
     ) -> None:
-        self.graph, self.lengths, self.looked_at = graph, list(lengths), 0
+        self.graph, self.lengths = graph, list(lengths)
+        self.gave_up, self._looked_at = False, 0
         terms = np.concatenate([np.ravel(t) for t in (start, delta, tau, to_log_p)])
         largest = float(np.abs(terms[np.isfinite(terms)]).max(initial=1.0)) * (2 * len(to_log_p) + 2)
         scale = 2.0 ** min(FRACTION_BITS, 62 - int(np.ceil(np.log2(largest))))
@@ -139,9 +140,10 @@ class Search:
         self, state: int, hop: int, value: int, later: tuple[int, ...], simple: bool
     ) -> Iterator[tuple[list[int], list[int]]]:
         """Walks of hop + 1 hops into a state with a weight, whose nodes differ from ``later`` if they are to be simple."""
-        if simple and self.looked_at > LOOKED_AT:
+        self._looked_at += 1
+        self.gave_up = simple and self._looked_at > LOOKED_AT
+        if self.gave_up:
             return
-        self.looked_at += 1
         g = self.graph
         edges = g.edges_into(state)
         node, relation = int(g.state_node[state]), int(g.state_relation[state])

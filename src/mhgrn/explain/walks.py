@@ -28,7 +28,7 @@ from mhgrn.data.batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
 from mhgrn.encoders.mhgrn import LayerTrace
 from mhgrn.errors import UserError
-from mhgrn.explain.search import LOOKED_AT, Search
+from mhgrn.explain.search import Search
 from mhgrn.explain.walk_graph import Floats, Ints, WalkGraph
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 
@@ -106,7 +106,7 @@ class WalkDistribution:
     @classmethod
     def of(cls, encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool = False) -> Self:
         """The distribution of the last layer for one graph of an encoded batch. ``first_head`` is for ``as_published``."""
-        if encoding.pooled is None or encoding.attention is None or not encoding.traces:
+        if not attends_to_walks(encoding) or encoding.pooled is None or encoding.attention is None:
             raise UserError("this model attends to no walks of a graph; there is nothing to explain by them.")
         mine = (batch.graph[encoding.pooled] == graph).nonzero()[:, 0]
         attention = encoding.attention[mine].detach().double()
@@ -130,7 +130,7 @@ class WalkDistribution:
 
         ``simple=True`` leaves out walks that visit a node twice (``ties`` still counts them all): walks are looked at in
         order until k simple ones are found, so the result is exact, unless it says that it is not ``complete``: the search
-        stops after ``LOOKED_AT`` partial walks or ``MOST_LEVELS`` distinct weights at one state.
+        stops after 100,000 partial walks, or where walks have more than 256 distinct weights at one state.
         """
         if k < 1:
             raise UserError(f"{k} best paths were asked for; ask for 1 or more.")
@@ -153,7 +153,7 @@ class WalkDistribution:
                     found.append(self._walk(nodes, relations, end.ties))
                     if len(found) == k:
                         return BestPaths(found)
-                if simple and search.looked_at > LOOKED_AT:
+                if search.gave_up:
                     return BestPaths(found, complete=False)
             if certain_down_to is None:
                 return BestPaths(found)
@@ -250,6 +250,11 @@ class WalkDistribution:
                 arriving = leaving[-1][g.edge_exit]
             into.append(self._delta + _log_sum(arriving, g.edge_state, len(g.state_node)))
         return into, leaving
+
+
+def attends_to_walks(encoding: GraphEncoding) -> bool:
+    """Whether an encoding was made by walks, so that there is a distribution over them."""
+    return bool(encoding.traces) and all(isinstance(trace, LayerTrace) for trace in encoding.traces)
 
 
 def named_fact(batch: GraphBatch, graph: KnowledgeGraph, source: int, relation: int, target: int) -> Fact:

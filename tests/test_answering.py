@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ CHOICES = ["schoolroom", "patio", "furniture store"]
 
 
 def test_an_answer_has_probabilities_and_a_path_of_facts(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
-    answer = qa.ask("Where would a child sit at a desk?", CHOICES)
+    answer = qa.ask("Where would a child sit at a desk?", CHOICES, paths=1)
     assert list(answer.probabilities) == CHOICES
     assert sum(answer.probabilities.values()) == pytest.approx(1)
     assert answer.probabilities[answer.choice] == max(answer.probabilities.values())
@@ -42,7 +43,7 @@ def test_an_answer_has_probabilities_and_a_path_of_facts(qa: QuestionAnswerer, s
     for fact, here, there in zip(path.facts, path.concepts, path.concepts[1:], strict=False):
         assert starter_graph.holds(*fact)
         assert {fact.head, fact.tail} == {here, there}
-    assert answer == qa.ask("Where would a child sit at a desk?", CHOICES)
+    assert answer == qa.ask("Where would a child sit at a desk?", CHOICES, paths=1)
     assert answer.to_dict()["paths"][0]["facts"] == [list(fact) for fact in path.facts]
 
 
@@ -69,7 +70,7 @@ def test_paths_come_best_first_with_their_probabilities(qa: QuestionAnswerer) ->
 def test_effects_choose_among_paths_that_tie(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
     """The effect shown is what the model says of the graph without the fact; of tied paths the one that matters most is shown."""
     plain = qa.ask(*ASKED, paths=9, effects=False)
-    answer = qa.ask(*ASKED)
+    answer = qa.ask(*ASKED, paths=1)
     (path,) = answer.paths
     top = plain.paths[0].probability
     assert path.probability == pytest.approx(top)
@@ -94,6 +95,20 @@ def test_effects_choose_among_paths_that_tie(qa: QuestionAnswerer, starter_graph
         assert float(torch.softmax(score, 0)[CHOICES.index(answer.choice)]) == pytest.approx(after, abs=1e-5)
     assert answer.without_graph is not None
     assert answer.without_graph != pytest.approx(before, abs=1e-6)
+
+
+def test_tied_paths_come_in_the_order_of_their_effects(qa: QuestionAnswerer) -> None:
+    facts = [(a, "AtLocation", place) for a in ("quokka", "wombat", "numbat") for place in ("desert", "fridge")]
+    question = "Where do the quokka, the wombat and the numbat live?"
+    answer = qa.ask(question, ["desert", "fridge"], facts=facts, paths=40)
+    before = answer.probabilities[answer.choice]
+    by_share: dict[str, list[float]] = {}
+    for path in answer.paths:
+        effects = dict(zip(path.facts, path.without or [], strict=True))
+        by_share.setdefault(f"{path.probability:.8g}", []).append(sum(before - after for after in effects.values()))
+    assert [float(share) for share in by_share] == sorted(map(float, by_share), reverse=True)
+    assert all(a >= b - 2e-6 for drops in by_share.values() for a, b in pairwise(drops))
+    assert any(max(drops) - min(drops) > 1e-5 for drops in by_share.values())  # there was something to choose
 
 
 def test_attention_is_plain_data(qa: QuestionAnswerer) -> None:
@@ -157,13 +172,16 @@ def test_the_text_of_an_answer(qa: QuestionAnswerer) -> None:
     facts = [Fact("x_1", "IsA", "y"), Fact("b", "HasA", "y")]
     two = ReasoningPath("b", facts, ["x_1", "y", "b"], -1.0, 1200, 0.5, [0.7, 0.8])
     one = ReasoningPath("b", [Fact("x_1", "IsA", "b")], ["x_1", "b"], -1.0, 1, 0.25, [0.75])
-    shown = replace(answer, paths=[two, one], without_graph=0.5, notes=[])
+    same = replace(two, ties=1, without=[0.4, 0.4])
+    shown = replace(answer, paths=[two, one, same], without_graph=0.5, notes=[])
     assert str(shown).splitlines()[3:] == [
         "    because x 1 —IsA→ y ←HasA— b   (50% of attention, one of 1,200 such paths)",
         "      without x 1 —IsA→ y: 75.0% → 70.0%",
         "      without b —HasA→ y: 75.0% → 80.0%",
         "    looked at x 1 —IsA→ b   (25% of attention)",  # taking it away does no harm
         "      without this fact: 75.0% → 75.0%",
+        "    because x 1 —IsA→ y ←HasA— b   (50% of attention)",
+        "      without either fact: 75.0% → 40.0%",
         "    without the graph: 75.0% → 50.0%",
     ]
 

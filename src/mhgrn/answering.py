@@ -60,17 +60,25 @@ class Answer:
             lines.append(f"  {mark} {choice:<{width}}  {probability:6.1%}")
         before = f"{self.probabilities[self.choice]:.1%} →"
         for path in self.paths:
-            share = [f"{path.probability:.0%} of attention"] if path.facts else []
+            percent = f"{path.probability:.0%}" if path.probability >= 0.005 else "under 1%"
+            share = [f"{percent} of attention"] if path.facts else []
             same = [f"one of {path.ties:,} such paths"] if path.ties > 1 else []
             said = f"   ({', '.join(share + same)})" if share + same else ""
             helps = not path.without or min(path.without) < self.probabilities[self.choice]
             lines.append(f"    {'because' if helps else 'looked at'} {path}{said}")
-            for fact, after in zip(path.facts, path.without or [], strict=False):
-                what = "this fact" if len(path.facts) == 1 else f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ")
-                lines.append(f"      without {what}: {before} {after:.1%}")
+            lines += [f"      without {what}: {before} {after}" for what, after in _shown_effects(path)]
         if self.without_graph is not None:
             lines.append(f"    without the graph: {before} {self.without_graph:.1%}")
         return "\n".join(lines + [f"    note: {note}" for note in self.notes])
+
+
+def _shown_effects(path: Path) -> list[tuple[str, str]]:
+    """What is taken away, and the probability that is left; one line where all facts of a path have the same effect."""
+    left = [f"{after:.1%}" for after in path.without or []]
+    if len(set(left)) == 1:
+        return [({1: "this fact", 2: "either fact"}.get(len(left), "any one of these facts"), left[0])]
+    names = [f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ") for fact in path.facts]
+    return list(zip(names, left, strict=False))
 
 
 class QuestionAnswerer:
@@ -89,7 +97,7 @@ class QuestionAnswerer:
         choices: Sequence[str],
         facts: Sequence[tuple[str, str, str]] = (),
         *,
-        paths: int = 1,
+        paths: int = 3,
         effects: bool = True,
         attention: bool = False,
     ) -> Answer:
@@ -106,7 +114,7 @@ class QuestionAnswerer:
         question: Question,
         facts: Sequence[tuple[str, str, str]] = (),
         *,
-        paths: int = 1,
+        paths: int = 3,
         effects: bool = True,
         attention: bool = False,
     ) -> Answer:

@@ -180,7 +180,7 @@ def predict(
     qa = load(run, kg, features)
     rows: list[dict[str, Any]] = []
     for question in track(asked, "answering"):
-        answer = qa.answer(question, effects=False)
+        answer = qa.answer(question, paths=1, effects=False)
         label = question.label(list(answer.probabilities).index(answer.choice))
         rows.append({"id": question.id, "answerKey": label, **answer.to_dict()})
     write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
@@ -204,7 +204,7 @@ def ask(
             show_default=False,
         ),
     ] = None,
-    paths: Annotated[int, typer.Option(min=1, max=1000, help="How many of the best paths to show.")] = 1,
+    paths: Annotated[int, typer.Option(min=1, max=1000, help="How many of the best paths to show.")] = 3,
     effects: Annotated[
         bool, typer.Option(help="Show what the answer's probability is without each shown fact, and without the graph.")
     ] = True,

@@ -1,12 +1,23 @@
+import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 
 from mhgrn.answering import Answer, QuestionAnswerer
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.prepared import PreparedData, ground, statement_builder
+from mhgrn.data.questions import Question
+from mhgrn.data.subgraphs import Extractor
 from mhgrn.errors import UserError
+from mhgrn.explain import Path as ReasoningPath
+from mhgrn.explain import to_path
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg.graph import Fact
+from mhgrn.text.grounding import Grounder
 from mhgrn.training.loop import train
 from mhgrn.training.run import Run
 
@@ -21,7 +32,7 @@ CHOICES = ["schoolroom", "office", "classroom"]
 
 
 def test_an_answer_has_probabilities_and_a_path_of_facts(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
-    answer = qa.ask("Where would a child sit at a desk?", CHOICES)
+    answer = qa.ask("Where would a child sit at a desk?", CHOICES, paths=1)
     assert list(answer.probabilities) == CHOICES
     assert sum(answer.probabilities.values()) == pytest.approx(1)
     assert answer.probabilities[answer.choice] == max(answer.probabilities.values())
@@ -32,8 +43,102 @@ def test_an_answer_has_probabilities_and_a_path_of_facts(qa: QuestionAnswerer, s
     for fact, here, there in zip(path.facts, path.concepts, path.concepts[1:], strict=False):
         assert starter_graph.holds(*fact)
         assert {fact.head, fact.tail} == {here, there}
-    assert answer == qa.ask("Where would a child sit at a desk?", CHOICES)
+    assert answer == qa.ask("Where would a child sit at a desk?", CHOICES, paths=1)
     assert answer.to_dict()["paths"][0]["facts"] == [list(fact) for fact in path.facts]
+
+
+ASKED = "Where would a child sit at a desk?", CHOICES
+
+
+def test_paths_come_best_first_with_their_probabilities(qa: QuestionAnswerer) -> None:
+    answer = qa.ask(*ASKED, paths=5, effects=False)
+    distribution = qa.walks(*ASKED)
+    best = distribution.best_paths(5).walks
+    assert [(p.probability, p.ties) for p in answer.paths] == [(w.probability, w.ties) for w in best]
+    assert answer.masses == distribution.masses
+    assert sum(distribution.masses.values()) == pytest.approx(1)
+    assert [path.without for path in answer.paths] == [None] * len(best)
+    assert answer.without_graph is None
+    with pytest.raises(UserError, match="0 paths were asked for"):
+        qa.ask(*ASKED, paths=0)
+    with pytest.raises(UserError, match=r"'offices' is none of the choices. Did you mean office\?"):
+        qa.walks(*ASKED, "offices")
+    other = qa.walks(*ASKED, "office")
+    assert {to_path(w, other.batch, qa.run.graph).entity for w in other.best_paths(9).walks} <= {"office"}
+
+
+def test_effects_choose_among_paths_that_tie(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
+    """The effect shown is what the model says of the graph without the fact; of tied paths the one that matters most is shown."""
+    plain = qa.ask(*ASKED, paths=9, effects=False)
+    answer = qa.ask(*ASKED, paths=1)
+    (path,) = answer.paths
+    top = plain.paths[0].probability
+    assert path.probability == pytest.approx(top)
+    before = answer.probabilities[answer.choice]
+    tied = qa.ask(*ASKED, paths=9).paths
+    tied = [p for p in tied if p.probability == pytest.approx(top, rel=1e-8)]
+    drop = [round(sum(before - after for _, after in set(zip(p.facts, p.without, strict=True))), 6) for p in tied]
+    assert path.facts == tied[drop.index(max(drop))].facts
+    graph = qa.run.graph
+    mentions = ground(Question.asked(*ASKED), Grounder(graph), statement_builder("auto", []))
+    for fact, after in zip(path.facts, path.without or [], strict=True):
+        subgraphs = []
+        for one in map(Extractor(graph), mentions):
+            names = [graph.name(int(c)) for c in one.concepts]
+            relation = [graph.schema.relations[r].name for r in one.relation]
+            kept = [(names[h], r, names[t]) != fact for h, r, t in zip(one.head.tolist(), relation, one.tail.tolist(), strict=True)]
+            subgraphs.append(replace(one, head=one.head[kept], relation=one.relation[kept], tail=one.tail[kept]))
+        batch = GraphBatch.collate(subgraphs, len(graph.schema))
+        with torch.inference_mode():
+            s = qa.run.encoder.sentences([ASKED[0]] * len(CHOICES), CHOICES)
+            score = qa.run.model(s, qa.run.features.rows(batch.concepts), batch).score
+        assert float(torch.softmax(score, 0)[CHOICES.index(answer.choice)]) == pytest.approx(after, abs=1e-5)
+    assert answer.without_graph is not None
+    assert answer.without_graph != pytest.approx(before, abs=1e-6)
+
+
+def test_tied_paths_come_in_the_order_of_their_effects(qa: QuestionAnswerer) -> None:
+    facts = [(a, "AtLocation", place) for a in ("quokka", "wombat", "numbat") for place in ("desert", "fridge")]
+    question = "Where do the quokka, the wombat and the numbat live?"
+    answer = qa.ask(question, ["desert", "fridge"], facts=facts, paths=40)
+    before = answer.probabilities[answer.choice]
+    by_share: dict[str, list[float]] = {}
+    for path in answer.paths:
+        effects = dict(zip(path.facts, path.without or [], strict=True))
+        by_share.setdefault(f"{path.probability:.8g}", []).append(sum(before - after for after in effects.values()))
+    assert [float(share) for share in by_share] == sorted(map(float, by_share), reverse=True)
+    assert all(a >= b - 2e-6 for drops in by_share.values() for a, b in pairwise(drops))
+    assert any(max(drops) - min(drops) > 1e-5 for drops in by_share.values())  # there was something to choose
+
+
+def test_attention_is_plain_data(qa: QuestionAnswerer) -> None:
+    answer = qa.ask(*ASKED, attention=True)
+    assert answer.attention is not None
+    assert list(answer.attention["statements"]) == CHOICES
+    assert json.loads(json.dumps(answer.to_dict(), allow_nan=False))["attention"] == answer.attention
+    assert "attention" not in qa.ask(*ASKED).to_dict()
+
+
+def test_a_model_without_a_graph_has_nothing_to_explain(
+    small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    config = Config.of({"training": {"epochs": 1}, "graph_encoder": "none"})
+    text = QuestionAnswerer(train(small_data, config, tmp_path / "run", starter_graph))
+    answer = text.ask(*ASKED, paths=3, attention=True)
+    assert (answer.paths, answer.masses, answer.without_graph, answer.attention) == ([], None, None, None)
+    assert answer.notes == ["this model reads no graph; there is no path to show."]
+    with pytest.raises(UserError, match="attends to no walks"):
+        text.walks(*ASKED)
+
+
+def test_several_layers_are_explained_too(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    config = Config.of({"training": {"epochs": 1}, "features": "random", "mhgrn": {"layers": 2}})
+    answer = QuestionAnswerer(train(small_data, config, tmp_path / "run", starter_graph)).ask(*ASKED, paths=3)
+    assert answer.paths
+    for path in answer.paths:
+        assert len(path.facts) == len(path.concepts) - 1 == len(path.without or [])
+        assert 0 < path.probability <= 1
+        assert all(starter_graph.holds(*fact) for fact in path.facts)
 
 
 def test_what_is_not_in_the_graph_is_answered_from_the_text_and_said(qa: QuestionAnswerer) -> None:
@@ -64,6 +169,21 @@ def test_a_question_that_is_none_is_refused(qa: QuestionAnswerer, question: str,
 def test_the_text_of_an_answer(qa: QuestionAnswerer) -> None:
     answer = Answer("Where?", "b", {"a": 0.25, "b": 0.75}, [], {"question": [], "choices": {}}, ["nothing was found."])
     assert str(answer).splitlines() == ["Where?", "  → b   75.0%", "    a   25.0%", "    note: nothing was found."]
+    facts = [Fact("x_1", "IsA", "y"), Fact("b", "HasA", "y")]
+    two = ReasoningPath("b", facts, ["x_1", "y", "b"], -1.0, 1200, 0.5, [0.7, 0.8])
+    one = ReasoningPath("b", [Fact("x_1", "IsA", "b")], ["x_1", "b"], -1.0, 1, 0.25, [0.75])
+    same = replace(two, ties=1, without=[0.4, 0.4])
+    shown = replace(answer, paths=[two, one, same], without_graph=0.5, notes=[])
+    assert str(shown).splitlines()[3:] == [
+        "    because x 1 —IsA→ y ←HasA— b   (50% of attention, one of 1,200 such paths)",
+        "      without x 1 —IsA→ y: 75.0% → 70.0%",
+        "      without b —HasA→ y: 75.0% → 80.0%",
+        "    looked at x 1 —IsA→ b   (25% of attention)",  # taking it away does no harm
+        "      without this fact: 75.0% → 75.0%",
+        "    because x 1 —IsA→ y ←HasA— b   (50% of attention)",
+        "      without either fact: 75.0% → 40.0%",
+        "    without the graph: 75.0% → 50.0%",
+    ]
 
 
 def test_a_run_may_use_another_graph_of_the_same_relations(qa: QuestionAnswerer, tmp_path: Path) -> None:

@@ -107,6 +107,28 @@ def test_an_answer_s_path_joins_question_and_choice(project: Project, here: Comm
             assert {fact[0], fact[2]} == set(ends)
 
 
+def test_ask_shows_as_many_paths_as_asked_for_with_their_effects(project: Project, here: Command) -> None:
+    args = ("ask", project.run, *MILK, "--paths", "2")
+    answer = json.loads(here(*args, "--json").out)
+    assert 1 <= len(answer["paths"]) <= 2
+    assert all(len(path["without"]) == len(path["facts"]) for path in answer["paths"])
+    before = f"{answer['probabilities'][answer['choice']]:.1%}"
+    text = here(*args).out
+    assert f"    without the graph: {before} → {answer['without_graph']:.1%}\n" in text
+    for path in answer["paths"]:
+        assert path["text"] in text
+        assert all(f": {before} → {after:.1%}\n" in text for after in path["without"])
+    plain = json.loads(here(*args, "--no-effects", "--json").out)
+    assert plain["without_graph"] is None
+    assert [path["without"] for path in plain["paths"]] == [None] * len(plain["paths"])
+    assert "without" not in here(*args, "--no-effects").out
+    shares = [[path["probability"] for path in one["paths"]] for one in (answer, plain)]
+    assert shares[0] == pytest.approx(shares[1])
+    with_attention = json.loads(here(*args, "--json", "--attention").out)
+    assert list(with_attention.pop("attention")["statements"]) == list(answer["probabilities"])
+    assert with_attention == answer
+
+
 def test_probabilities_are_the_choices_and_sum_to_one(project: Project, here: Command) -> None:
     answer = json.loads(here("ask", project.run, *MILK, "--json").out)
     assert list(answer["probabilities"]) == ["refrigerator", "oven", "drawer"]

@@ -376,6 +376,8 @@ QUESTION_CASES = [
     Case("ask: empty choice", lambda p: ["ask", p.run, "Where?", "-c", "a", "-c", " "], ("choice 2 is empty",)),
     Case("ask: a choice twice", lambda p: ["ask", p.run, "Where?", "-c", "a", "-c", "a"], ("'a' is given twice",)),
     Case("ask: a choice twice but for spaces", lambda p: ["ask", p.run, "Where?", "-c", "a", "-c", "a "], ("'a", "is given twice")),
+    Case("ask: no path", lambda p: ["ask", p.run, *ASK, "--paths", "0"], ("--paths",)),
+    Case("ask: attention as text", lambda p: ["ask", p.run, *ASK, "--attention"], ("--attention is printed as JSON only",)),
     Case("ask: no such run", lambda p: ["ask", p.root / "no", *ASK], ("{root}/no does not exist",)),
     Case("ask: not a run", lambda p: ["ask", p.graph, *ASK], ("{root}/graph is not a run", "run.json")),
     Case(

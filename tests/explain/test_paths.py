@@ -1,69 +1,75 @@
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import Extractor
-from mhgrn.encoders.mhgrn import LayerTrace
-from mhgrn.explain.paths import Walk, best_walk, decode_walk, to_path
+from mhgrn.encoders.base import Dims
+from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.explain import Walk, WalkDistribution, decode_walks, to_path
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import WalkWeights
 from mhgrn.text.grounding import Mentions
+from walk_oracle import enumerate_walks, trace_of
 
 
-def random_weights(batch: GraphBatch, seed: int, coarse: bool) -> WalkWeights:
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*shape: int) -> torch.Tensor:
-        values = torch.randn(shape, generator=generator, dtype=torch.float64)
-        return values.round() if coarse else values  # rounded logits tie often
-
-    m = batch.relation_count
-    return WalkWeights(draw(3)[batch.types], draw(batch.graph_count, m), draw(m, m))
-
-
-@settings(max_examples=60)
-@given(seed=st.integers(0, 10**6), hops=st.integers(1, 4), coarse=st.booleans())
-def test_best_walk_is_the_best_of_all_walks(seed: int, hops: int, coarse: bool) -> None:
-    batch = oracles.random_batch(np.random.default_rng(seed), 2, 2, max_nodes=4, edges=4)
-    weights = random_weights(batch, seed, coarse)
-    edges = set(zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True))
-    every = list(oracles.walks(batch, hops))
-    for node in range(len(batch.concepts)):
-        scores = [float(oracles.log_alpha(w, weights, batch)) for w in every if w[0][-1] == node]
-        found = best_walk(batch, weights, node, hops)
-        if not scores:
-            assert found is None
-            continue
-        assert found is not None
-        assert found.nodes[-1] == node
-        assert abs(found.log_weight - max(scores)) < 1e-9
-        assert abs(float(oracles.log_alpha((found.nodes, found.relations), weights, batch)) - max(scores)) < 1e-9
-        assert found.ties == sum(score > max(scores) - 1e-9 for score in scores)
-        for a, r, b in zip(found.nodes, found.relations, found.nodes[1:], strict=False):
-            assert (a, b, r) in edges
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), layers=st.integers(1, 3))
+def test_layers_are_decoded_one_behind_the_other(seed: int, layers: int) -> None:
+    """The walk of the last layer ends in a pooled node; below it stands the best walk of the next layer, and so forth."""
+    torch.manual_seed(seed)
+    batch = oracles.random_batch(np.random.default_rng(seed), 2, 2, edges=4)
+    encoder = MHGRN(Dims(5, 4, 4), MHGRNConfig(hops=2, layers=layers, hidden_dim=6, initial_scale=0.7)).eval()
+    with torch.inference_mode():
+        encoding = encoder(torch.randn(2, 5), torch.randn(len(batch.concepts), 4), batch)
+    edges = set(zip(batch.edge_index[0].tolist(), batch.edge_type.tolist(), batch.edge_index[1].tolist(), strict=True))
+    for graph in range(2):
+        distribution = WalkDistribution.of(encoding, batch, graph)
+        top = distribution.best_paths(3).walks
+        walks = decode_walks(distribution, encoding.traces[:-1], k=3)
+        assert len(walks) == len(top)
+        for walk, last in zip(walks, top, strict=True):
+            assert walk.nodes[-1] in distribution.pool
+            assert set(zip(walk.nodes, walk.relations, walk.nodes[1:], strict=False)) <= edges
+            parts, end = [last], last.nodes[0]
+            for trace in reversed(encoding.traces[:-1]):
+                length = torch.zeros(len(batch.concepts), 2, dtype=torch.float64)
+                length[end] = trace.length[trace.row(end)]
+                below = max(e.probability for e in enumerate_walks(batch, trace.weights, length, {end: 1.0}))
+                (best,) = WalkDistribution(trace, batch, graph, {end: 1.0}).best_paths(1).walks
+                assert best.probability == pytest.approx(below, rel=1e-5)
+                parts.insert(0, best)
+                end = best.nodes[0]
+            assert walk.relations == [r for part in parts for r in part.relations]
+            assert walk.nodes == [*(n for part in parts for n in part.nodes[:-1]), last.nodes[-1]]
+            assert walk.probability == pytest.approx(np.prod([part.probability for part in parts]))
+            assert walk.ties == np.prod([part.ties for part in parts])
 
 
 def test_the_next_best_length_is_used_where_the_best_has_no_walk() -> None:
     graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school")])
-    subgraph = Extractor(graph)(Mentions([0], [1]))
-    batch = GraphBatch.collate([subgraph], 1)
+    batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [1]))], 1)
     weights = WalkWeights(torch.tensor([0.0, -torch.inf]), torch.zeros(1, 2), torch.zeros(2, 2))
-    trace = LayerTrace(weights, torch.arange(2), torch.tensor([[0.1, 0.9], [0.1, 0.9]]), torch.zeros(2, 2))
-    walk = decode_walk(batch, [trace], 1)  # two hops into school would have to begin at school, whose weight is 0
+    trace = trace_of(weights, torch.tensor([[0.1, 0.9], [0.1, 0.9]]))
+    distribution = WalkDistribution(trace, batch, 0, {1: 1.0})
+    # two hops into school would have to begin at school, whose weight is 0
+    assert (distribution.walks, distribution.no_path) == (pytest.approx(0.1), pytest.approx(0.9))
+    (walk,) = decode_walks(distribution, k=5)
     assert (walk.nodes, walk.relations) == ([0, 1], [0])
+    (walk,) = decode_walks(distribution, [trace], k=5)  # what leads to child, in the layer below, comes from child by two hops
+    assert (walk.nodes, walk.relations) == ([0, 1, 0, 1], [0, 1, 0])
 
 
 def test_an_entity_without_walks_stands_alone() -> None:
-    graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school"), ("sun", "AtLocation", "sky")])
-    batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [graph.id("sky")]))], 1)
-    weights = WalkWeights(torch.zeros(2), torch.zeros(1, 2), torch.zeros(2, 2))
-    trace = LayerTrace(weights, torch.arange(2), torch.full((2, 2), 0.5), torch.zeros(2, 2))
-    path = to_path(decode_walk(batch, [trace], 1), batch, graph)
-    assert (path.entity, path.facts) == ("sky", [])
-    assert str(path) == "sky (no fact leads to it)"
+    graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school"), ("sun", "AtLocation", "night_sky")])
+    batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [graph.id("night_sky")]))], 1)
+    path = to_path(Walk([1], [], 0.0), batch, graph)
+    assert (path.entity, path.facts) == ("night_sky", [])
+    assert str(path) == "night sky (no fact leads to it)"
 
 
 def test_facts_are_shown_in_the_graphs_own_direction() -> None:
@@ -73,3 +79,10 @@ def test_facts_are_shown_in_the_graphs_own_direction() -> None:
     path = to_path(Walk([child, room, school], [0, 3], 0.0), batch, graph)
     assert path.facts == [("child", "AtLocation", "class_room"), ("school", "HasPart", "class_room")]
     assert str(path) == "child —AtLocation→ class room ←HasPart— school"
+
+
+def test_a_walk_that_is_not_in_the_graph_is_never_shown() -> None:
+    graph = KnowledgeGraph.from_facts([("child", "AtLocation", "class_room"), ("school", "HasPart", "class_room")])
+    batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [graph.id("school")]))], 2)
+    with pytest.raises(AssertionError, match="no edge of the graph"):
+        to_path(Walk([0, 1], [0], 0.0), batch, graph)

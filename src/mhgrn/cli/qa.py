@@ -175,7 +175,7 @@ def predict(
     qa = load(run, kg, features)
     rows: list[dict[str, Any]] = []
     for question in track(asked, "answering"):
-        answer = qa.answer(question)
+        answer = qa.answer(question, paths=1, effects=False)
         label = question.label(list(answer.probabilities).index(answer.choice))
         rows.append({"id": question.id, "answerKey": label, **answer.to_dict()})
     write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
@@ -247,18 +247,29 @@ def ask(
             show_default=False,
         ),
     ] = None,
+    paths: Annotated[int, typer.Option(min=1, max=1000, help="How many of the best paths to show.")] = 3,
+    effects: Annotated[
+        bool, typer.Option(help="Show what the answer's probability is without each shown fact, and without the graph.")
+    ] = True,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="With --json: every attention weight, by relation and by concept.")
+    ] = False,
     kg: Kg = None,
     features: Features = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question and show the facts the answer rests on."""
     from mhgrn.data.questions import Question
+    from mhgrn.errors import UserError
 
+    if attention and not as_json:
+        raise UserError("--attention is printed as JSON only; add --json.")
     asked = Question.asked(question, choice or [])
     facts = [_fact(text) for text in fact or []]
     from mhgrn.answering import load
 
-    answer = load(None if str(run) == "starter" else run, kg, features).answer(asked, facts)
+    qa = load(None if str(run) == "starter" else run, kg, features)
+    answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
     print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
 
 

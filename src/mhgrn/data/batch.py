@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from mhgrn.data import collating as kernels
@@ -45,9 +45,8 @@ class GraphBatch:
         """
         node_ptr = np.cumsum([0, *(len(s.concepts) for s in subgraphs)], dtype=np.int64)
         fact_ptr = np.cumsum([0, *(len(s.head) for s in subgraphs)], dtype=np.int64)
-        concepts, types, head, relation, tail = (
-            _join([getattr(s, column) for s in subgraphs]) for column in ("concepts", "types", "head", "relation", "tail")
-        )
+        concepts, types = (_join([getattr(s, column) for s in subgraphs], np.int64) for column in ("concepts", "types"))
+        head, relation, tail = (_join([getattr(s, column) for s in subgraphs], np.int32) for column in ("head", "relation", "tail"))
         blocks = blocks_of(fact_ptr)
         distance = np.zeros(len(concepts), np.int32)
         steps = 1  # an edge into a node nearer than this is kept
@@ -74,8 +73,8 @@ class GraphBatch:
 
         in_blocks(fill, len(blocks) - 1)
         return cls(
-            concepts=torch.from_numpy(concepts[kept].astype(np.int64)),
-            types=torch.from_numpy(types[kept].astype(np.int64)),
+            concepts=torch.from_numpy(concepts[kept]),
+            types=torch.from_numpy(types[kept]),
             graph=torch.from_numpy(graph),
             edge_index=torch.from_numpy(edge_index),
             edge_type=torch.from_numpy(edge_type),
@@ -198,8 +197,8 @@ class Reach:
         return wanted
 
 
-def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+def _join(parts: list[NDArray[Any]], dtype: DTypeLike) -> NDArray[Any]:
+    return np.concatenate(parts, dtype=dtype, casting="unsafe") if parts else np.zeros(0, dtype)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from mhgrn.data.batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
-from mhgrn.explain.paths import TOLERANCE, Walk
+from mhgrn.explain.walks import Walk
 from mhgrn.nn.walks import Walks
+
+TOLERANCE = 1e-9  # two walks whose log-weights differ by less tie
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,11 @@ class AttendedPaths:
             for i in torch.argsort(-log_weight, stable=True)[:count].tolist():
                 tie = (last == last[i]) & ((log_weight - log_weight[i]).abs() < TOLERANCE)
                 walk = Walk(
-                    walks.nodes[rows[i]].tolist(), walks.relations[rows[i]].tolist(), float(log_weight[i]), int(number[tie].sum())
+                    walks.nodes[rows[i]].tolist(),
+                    walks.relations[rows[i]].tolist(),
+                    log_weight=float(log_weight[i]),
+                    probability=float(log_weight[i].exp()),
+                    ties=int(number[tie].sum()),
                 )
                 found.append((-walk.log_weight, walk))
         return [walk for _, walk in sorted(found, key=lambda item: item[0])[:count]]

@@ -13,7 +13,7 @@ from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
-from mhgrn.explain.paths import Walk
+from mhgrn.explain.walks import Walk
 from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialise
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.segments import segment_softmax

@@ -1,0 +1,21 @@
+"""Explanations: where a model looked (walks and their probabilities), and what mattered (effects of facts)."""
+
+from mhgrn.explain.attention import attention
+from mhgrn.explain.effects import Effects, Triple, effects
+from mhgrn.explain.paths import Path, decode_walks, to_path
+from mhgrn.explain.walks import BestPaths, EdgeMarginals, Walk, WalkDistribution, attends_to_walks
+
+__all__ = [
+    "BestPaths",
+    "EdgeMarginals",
+    "Effects",
+    "Path",
+    "Triple",
+    "Walk",
+    "WalkDistribution",
+    "attends_to_walks",
+    "attention",
+    "decode_walks",
+    "effects",
+    "to_path",
+]

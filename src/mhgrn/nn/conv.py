@@ -30,7 +30,10 @@ class LayerTrace:
 
     def row(self, node: int) -> int:
         """Where a delivered node stands in ``nodes``."""
-        return int(torch.searchsorted(self.nodes, node))
+        row = int(torch.searchsorted(self.nodes, node))
+        if row == len(self.nodes) or int(self.nodes[row]) != node:
+            raise UserError(f"the layer delivered nothing to node {node}: no attention over its lengths is known.")
+        return row
 
 
 class MHGRNLayer(nn.Module):

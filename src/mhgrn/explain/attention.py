@@ -1,0 +1,74 @@
+"""Attention as plain data: every logit and share of the walks' distribution under its name, for JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
+from mhgrn.encoders.base import GraphEncoding
+from mhgrn.errors import UserError
+from mhgrn.explain.walks import WalkDistribution, attends_to_walks
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.schema import Schema
+
+TYPES = {"question": QUESTION, "answer": ANSWER, "other": OTHER}
+
+
+def relation_names(schema: Schema) -> list[str]:
+    """The names of all relations of a batch; a reverse is marked with ``*``, as in schema files.
+
+    >>> relation_names(Schema.derived(["IsA", "MadeOf"]))
+    ['IsA', 'MadeOf', '*IsA', '*MadeOf']
+    """
+    names = [relation.name for relation in schema.relations]
+    return names + [f"*{name}" for name in names]
+
+
+def attention(
+    encoding: GraphEncoding, batch: GraphBatch, statements: Mapping[str, int], graph: KnowledgeGraph, first_head: bool = False
+) -> dict[str, Any]:
+    """What a model attended to in each of some statements, given by a name and the number of their graph in the batch.
+
+    ``statements`` holds for each:
+
+    - ``pooling``: the share of each answer entity, and ``masses``: of walks, no path and the entity itself;
+    - ``layers``: for each layer δ (``relations``), τ(r, r') (``turns``, as ``{r: {r': logit}}``) and f (``types``; null where no
+      walk may begin, without types that the graph lacks), all as logits, parts of log α; and for the last layer ``lengths``, for
+      each answer entity the shares of 0 … K hops, 0 being the entity itself.
+    """
+    if not attends_to_walks(encoding):
+        raise UserError("this model attends to no walks of a graph; there is no attention to show.")
+    names = relation_names(graph.schema)
+    found: dict[str, Any] = {}
+    for statement, number in statements.items():
+        walks = WalkDistribution.of(encoding, batch, number, first_head)
+        entity = {node: graph.name(int(batch.concepts[node])) for node in walks.pool}
+        layers: list[dict[str, Any]] = []
+        mine = (batch.graph == number).cpu().numpy()
+        types = batch.types.cpu().numpy()
+        for trace in encoding.traces:
+            start = trace.weights.start.detach().double().cpu().numpy()
+            turn = trace.weights.turn[number] if trace.weights.turn.dim() == 3 else trace.weights.turn
+            of_type = {name: start[mine & (types == kind)] for name, kind in TYPES.items()}
+            layers.append(
+                {
+                    "relations": dict(zip(names, _rows(trace.weights.relation)[number], strict=True)),
+                    "turns": {a: dict(zip(names, row, strict=True)) for a, row in zip(names, _rows(turn), strict=True)},
+                    "types": {name: float(f[0]) if np.isfinite(f[0]) else None for name, f in of_type.items() if len(f)},
+                }
+            )
+        layers[-1]["lengths"] = {entity[node]: shares.tolist() for node, shares in walks.lengths.items()}
+        found[statement] = {
+            "pooling": {entity[node]: share for node, share in walks.pool.items()},
+            "masses": walks.masses,
+            "layers": layers,
+        }
+    return {"statements": found}
+
+
+def _rows(logits: Tensor) -> list[list[float]]:
+    rows: list[list[float]] = logits.detach().double().cpu().tolist()
+    return rows

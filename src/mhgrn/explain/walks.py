@@ -1,0 +1,293 @@
+"""Where a model looked: one distribution over the walks of a statement's graph, and exact answers about it.
+
+For a statement, an answer entity i, a length k and a walk of k hops into i,
+
+.. math:: p(i, k, walk) = pool_i · len(k | i) · α(walk) / d^k_i
+
+with pool_i the attention of pooling over the answer entities, averaged over heads (head 0 for the ``as_published`` preset),
+len(k | i) the attention over lengths (equation 8), α the weight of a walk (equation 10) and d its normaliser, all in
+evaluation mode. Entities, lengths and walks under which no walk is left keep their mass: a length by which no walk reaches i
+is "no path", and with ``zero_hop`` what i gives to its own x is "itself". The three sum to 1. A statement whose choice names
+no concept of the graph has no entity: nothing is pooled, and every mass is 0.
+
+"Walks" may repeat nodes, and walks through different nodes count apart. α depends on relations and on the type of the first
+node alone, so ties are the rule.
+
+With several layers this is the distribution of one of them, the last if not said otherwise: what its walks begin with has
+itself been gathered by walks of the layer below. :func:`mhgrn.explain.decode_walks` chains them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.encoders.base import GraphEncoding
+from mhgrn.encoders.mhgrn import LayerTrace
+from mhgrn.errors import UserError
+from mhgrn.explain.search import Search
+from mhgrn.explain.walk_graph import Floats, Ints, WalkGraph
+from mhgrn.kg.graph import Fact, KnowledgeGraph
+
+MOST_LEVELS = 256  # distinct weights a state keeps in a search for simple walks before it stops
+FIRST_LEVELS = 4  # distinct weights a state keeps at first: enough for a few paths
+ROUNDING = 1e-6  # of a softmax in float32
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk of a batch's graph."""
+
+    nodes: list[int]  # j … i, one more than relations
+    relations: list[int]
+    log_weight: float  # log α without g
+    probability: float = 0.0  # p(i, k, walk)
+    ties: int = 1  # walks of this length into this entity with the same weight, this one among them
+
+
+@dataclass(frozen=True)
+class BestPaths:
+    """The best walks in order, and whether they are certain to be all that were asked for or all there are."""
+
+    walks: list[Walk]
+    complete: bool = True  # False: a search for simple walks stopped at its bound; there may be more, none better than these
+
+
+@dataclass(frozen=True)
+class EdgeMarginals:
+    """How probable it is that the walk uses an edge."""
+
+    edges: Ints  # [E] numbers of the graph's edges in the batch
+    by_hop: Floats  # [K, E] the probability that the walk's first, second, … hop is the edge
+
+    @property
+    def uses(self) -> Floats:
+        """[E] the expected number of times the walk uses an edge."""
+        total: Floats = self.by_hop.sum(0)
+        return total
+
+
+class WalkDistribution:
+    """p(i, k, walk) of one graph of a batch (see the module's text), under one layer's attention.
+
+    ``pool`` maps nodes of the batch, all of the graph with number ``graph``, to their share of attention.
+    """
+
+    def __init__(self, trace: LayerTrace, batch: GraphBatch, graph: int, pool: Mapping[int, float]) -> None:
+        if not 0 <= graph < batch.graph_count:
+            raise UserError(f"the batch has {batch.graph_count} graphs, numbered from 0; there is no graph {graph}.")
+        self.batch, self.graph, self.pool = batch, graph, dict(pool)
+        self._graph = WalkGraph.of(batch, graph)
+        start, relation, turn = (w.detach().double().cpu().numpy() for w in trace.weights)
+        turn = turn[graph] if turn.ndim == 3 else turn
+        g = self._graph
+        self._start = start[g.first : g.first + g.size]  # [n] f
+        self._relation, self._turn = relation[graph], turn  # δ [m] and τ [m, m]
+        self._delta = self._relation[g.state_relation]  # [states]
+        self._tau = turn[g.state_relation[g.turn_state], g.exit_relation[g.turn_exit]]  # [turns]
+        self.hops = trace.length.shape[1]  # K
+        self.lengths = {node: _length_row(trace, node) for node in pool}  # len(k | i) for k = 0 … K; 0 is i itself
+        self._into, self._leaving = self._forward()
+        share = np.zeros((self.hops, g.size))  # pool_i · len(k | i)
+        for node, mass in pool.items():
+            share[:, node - g.first] = mass * self.lengths[node][1:]
+        with np.errstate(divide="ignore"):
+            log_share = np.log(share)
+        log_d = np.stack([_log_sum(into, g.state_node, g.size) for into in self._into])
+        reached = np.isfinite(log_d) & (share > 0)
+        # what turns log α of a walk into log p: [K, n]
+        self._to_log_p = np.where(reached, log_share - np.where(reached, log_d, 0), -np.inf)
+        self.walks = float(share[reached].sum())  # the probability that there is a walk
+        self.no_path = float(share[~reached].sum())  # … that the length attended to has none
+        self.itself = float(sum(mass * self.lengths[node][0] for node, mass in pool.items()))  # … that an entity stands for itself
+
+    @classmethod
+    def of(cls, encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool = False) -> Self:
+        """The distribution of the last layer for one graph of an encoded batch. ``first_head`` is for ``as_published``."""
+        if not attends_to_walks(encoding) or encoding.pooled is None or encoding.attention is None:
+            raise UserError("this model attends to no walks of a graph; there is nothing to explain by them.")
+        mine = (batch.graph[encoding.pooled] == graph).nonzero()[:, 0]
+        attention = encoding.attention[mine].detach().double()
+        mass = attention[:, 0] if first_head else attention.mean(1)
+        mass = mass / mass.sum()  # float32 leaves a little to be desired
+        return cls(encoding.traces[-1], batch, graph, dict(zip(encoding.pooled[mine].tolist(), mass.tolist(), strict=True)))
+
+    @property
+    def masses(self) -> dict[str, float]:
+        """How attention is shared out between walks, lengths without a walk, and the entities themselves."""
+        return {"walks": self.walks, "no_path": self.no_path, "itself": self.itself}
+
+    # ---- the best walks
+
+    def best_paths(self, k: int = 1, hops: int | None = None, simple: bool = False) -> BestPaths:
+        """The ``k`` most probable walks, over all answer entities and all lengths, or of ``hops`` hops only; exact.
+
+        Max-product over the states, each with its best distinct weights and how many walks have them. Weights are counted in
+        whole multiples of 2⁻⁴⁰, so that sums of the same terms are equal in whatever order they are added: a tie is a tie. Tied
+        walks come shortest first, then by the numbers of their nodes and relations, read from the end.
+
+        ``simple=True`` leaves out walks that visit a node twice (``ties`` still counts them all): walks are looked at in
+        order until k simple ones are found, so the result is exact, unless it says that it is not ``complete``: the search
+        stops after 100,000 partial walks, or where walks have more than 256 distinct weights at one state.
+        """
+        if k < 1:
+            raise UserError(f"{k} best paths were asked for; ask for 1 or more.")
+        if hops is not None and not 1 <= hops <= self.hops:
+            raise UserError(f"paths of {hops} hops were asked for; this model's walks have 1 to {self.hops}.")
+        lengths = range(self.hops) if hops is None else [hops - 1]
+        search = Search(self._graph, self._start, self._delta, self._tau, self._to_log_p, lengths)
+        found: list[Walk] = []
+        levels, seen_down_to = FIRST_LEVELS, None
+        while True:
+            if not simple:
+                levels = min(levels, k)  # the k best have no more than k distinct weights
+            ends, certain_down_to = search.run(levels)
+            for end in ends:
+                if certain_down_to is not None and end.rank < certain_down_to:
+                    break
+                if seen_down_to is not None and end.rank >= seen_down_to:
+                    continue
+                for nodes, relations in search.walks(end, simple):
+                    found.append(self._walk(nodes, relations, end.ties))
+                    if len(found) == k:
+                        return BestPaths(found)
+                if search.gave_up:
+                    return BestPaths(found, complete=False)
+            if certain_down_to is None:
+                return BestPaths(found)
+            if levels >= MOST_LEVELS and simple:
+                return BestPaths(found, complete=False)
+            levels, seen_down_to = 4 * levels, certain_down_to
+
+    def log_weight(self, nodes: list[int], relations: list[int]) -> float:
+        """log α of a walk, given by its nodes in the batch and its relations; refuses what is no walk of the graph."""
+        g = self._graph
+        local = [node - g.first for node in nodes]
+        if len(nodes) != len(relations) + 1 or not relations:
+            raise UserError(f"{len(nodes)} nodes and {len(relations)} relations are no walk; it has one node more than relations.")
+        for a, r, b in zip(local, relations, local[1:], strict=False):
+            if (a, r, b) not in g.edge_set:
+                raise UserError(f"no edge of relation {r} leads from node {a + g.first} to node {b + g.first}.")
+        total = self._start[local[0]] + self._relation[relations].sum()
+        return float(total + sum(self._turn[r, following] for r, following in pairwise(relations)))
+
+    def probability(self, nodes: list[int], relations: list[int]) -> float:
+        """p(i, k, walk) of a walk; 0 if its last node is not pooled or its length is not among the model's."""
+        log_weight = self.log_weight(nodes, relations)
+        if len(relations) > self.hops:
+            return 0.0
+        return float(np.exp(self._to_log_p[len(relations) - 1, nodes[-1] - self._graph.first] + log_weight))
+
+    def _walk(self, nodes: list[int], relations: list[int], ties: int) -> Walk:
+        nodes = [node + self._graph.first for node in nodes]
+        log_weight = self.log_weight(nodes, relations)
+        end = nodes[-1] - self._graph.first
+        return Walk(nodes, relations, log_weight, float(np.exp(self._to_log_p[len(relations) - 1, end] + log_weight)), ties)
+
+    # ---- all walks at once
+
+    def edge_marginals(self) -> EdgeMarginals:
+        """For every edge of the graph and every hop, the probability that the walk uses it there: exact, in linear time.
+
+        Forward-backward in log space. For each hop they sum to the probability that the walk has that many hops or more.
+        """
+        g = self._graph
+        behind = [self._to_log_p[-1][g.state_node]]  # per hop, log of what may follow a state, its end included
+        for hop in range(self.hops - 2, -1, -1):
+            ahead = _log_sum((self._delta + behind[0])[g.edge_state], g.edge_exit, len(g.exit_node))
+            follows = _log_sum(self._tau + ahead[g.turn_exit], g.turn_state, len(g.state_node))
+            behind.insert(0, np.logaddexp(self._to_log_p[hop][g.state_node], follows))
+        before = [self._start[g.source], *(leaving[g.edge_exit] for leaving in self._leaving)]
+        by_hop = [np.exp(b + (self._delta + after)[g.edge_state]) for b, after in zip(before, behind, strict=True)]
+        return EdgeMarginals(g.edges, np.stack(by_hop))
+
+    def fact_uses(self, graph: KnowledgeGraph) -> dict[Fact, float]:
+        """The expected number of uses of each fact, whichever way it is walked; the most used first."""
+        marginals, batch = self.edge_marginals(), self.batch
+        uses: dict[Fact, float] = {}
+        columns = *batch.edge_index[:, marginals.edges], batch.edge_type[marginals.edges]
+        for a, b, r, use in zip(*(column.tolist() for column in columns), marginals.uses.tolist(), strict=True):
+            fact = named_fact(batch, graph, a, r, b)
+            uses[fact] = uses.get(fact, 0.0) + use
+        return dict(sorted(uses.items(), key=lambda item: (-item[1], item[0])))
+
+    def sample_paths(self, n: int, seed: int) -> list[Walk]:
+        """``n`` independent walks, drawn from p given that there is one (p / ``walks``) by backward sampling; [] if none is."""
+        if n < 0:
+            raise UserError(f"{n} samples were asked for; ask for 0 or more.")
+        if self.walks == 0:
+            return []
+        g, rng = self._graph, np.random.default_rng(seed)
+        ends = np.concatenate([into + to[g.state_node] for into, to in zip(self._into, self._to_log_p, strict=True)])
+        found = []
+        for end in _draw(rng, ends, n).tolist():
+            hop, state = divmod(end, len(g.state_node))
+            nodes, relations = [int(g.state_node[state])], [int(g.state_relation[state])]
+            for earlier in range(hop - 1, -1, -1):
+                edges = g.edges_into(state)
+                exit_ = int(g.edge_exit[edges][_draw(rng, self._leaving[earlier][g.edge_exit[edges]])[0]])
+                turns = g.turns_into(exit_)
+                state = int(g.turn_state[turns][_draw(rng, self._into[earlier][g.turn_state[turns]] + self._tau[turns])[0]])
+                nodes.append(int(g.state_node[state]))
+                relations.append(int(g.state_relation[state]))
+            edges = g.edges_into(state)
+            nodes.append(int(g.source[edges][_draw(rng, self._start[g.source[edges]])[0]]))
+            found.append(self._walk(nodes[::-1], relations[::-1], 1))
+        return found
+
+    def _forward(self) -> tuple[list[Floats], list[Floats]]:
+        """Log total weight of the walks into states after each hop, and of those about to leave by exits before each later one."""
+        g = self._graph
+        into: list[Floats] = []
+        leaving: list[Floats] = []
+        for hop in range(self.hops):
+            if hop == 0:
+                arriving = self._start[g.source]
+            else:
+                leaving.append(_log_sum(into[-1][g.turn_state] + self._tau, g.turn_exit, len(g.exit_node)))
+                arriving = leaving[-1][g.edge_exit]
+            into.append(self._delta + _log_sum(arriving, g.edge_state, len(g.state_node)))
+        return into, leaving
+
+
+def attends_to_walks(encoding: GraphEncoding) -> bool:
+    """Whether an encoding was made by walks, so that there is a distribution over them."""
+    return bool(encoding.traces) and all(isinstance(trace, LayerTrace) for trace in encoding.traces)
+
+
+def named_fact(batch: GraphBatch, graph: KnowledgeGraph, source: int, relation: int, target: int) -> Fact:
+    """An edge of a batch as the fact it stands for, in the graph's own direction."""
+    half = batch.relation_count // 2
+    head, tail = (source, target) if relation < half else (target, source)
+    names = [graph.name(int(batch.concepts[node])) for node in (head, tail)]
+    return Fact(names[0], graph.schema.relations[relation % half].name, names[1])
+
+
+def _length_row(trace: LayerTrace, node: int) -> Floats:
+    """len(k | node) for k = 0 … K; k = 0 is the node itself, which has mass with ``zero_hop`` only."""
+    row = trace.length[trace.row(node)].detach().double().cpu().numpy()
+    itself = 1.0 - row.sum()
+    if itself < ROUNDING:
+        itself, row = 0.0, row / row.sum()
+    return np.concatenate([[itself], row])
+
+
+def _log_sum(value: Floats, index: Ints, count: int) -> Floats:
+    """log Σ exp of the values with each index; -inf where there are none."""
+    top = np.full(count, -np.inf)
+    np.maximum.at(top, index, value)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        total: Floats = np.log(np.bincount(index, np.exp(value - top[index]), minlength=count)) + top
+    return total
+
+
+def _draw(rng: np.random.Generator, log_weight: Floats, n: int = 1) -> Ints:
+    """n places, each with a probability in proportion to exp of its log-weight."""
+    upto = np.cumsum(np.exp(log_weight - log_weight.max()))
+    below = np.nextafter(upto[-1], 0.0)  # so that rounding never draws beyond the last
+    drawn: Ints = np.searchsorted(upto, np.minimum(rng.random(n) * upto[-1], below), side="right")
+    return drawn

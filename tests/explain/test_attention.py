@@ -1,0 +1,61 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mhgrn.config import MHGRNConfig, NoneConfig
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import Extractor
+from mhgrn.encoders.base import Dims
+from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.none import NoGraph
+from mhgrn.errors import UserError
+from mhgrn.explain import WalkDistribution, attention
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.text.grounding import Mentions
+
+
+def test_a_walk_s_probability_can_be_computed_from_the_named_weights() -> None:
+    graph = KnowledgeGraph.from_facts(
+        [("child", "AtLocation", "class_room"), ("school", "HasPart", "class_room"), ("child", "AtLocation", "school")]
+    )
+    mentions = [Mentions([graph.id("child")], [graph.id("school")]), Mentions([graph.id("child")], [])]
+    batch = GraphBatch.collate([Extractor(graph)(m) for m in mentions], 2)
+    torch.manual_seed(0)
+    encoder = MHGRN(
+        Dims(5, 4, 4), MHGRNConfig(hops=2, layers=2, hidden_dim=6, initial_scale=0.7, walks_from="question", zero_hop=True)
+    ).eval()
+    with torch.inference_mode():
+        encoding = encoder(torch.randn(2, 5), torch.randn(len(batch.concepts), 4), batch)
+    named = attention(encoding, batch, {"school": 0, "nothing": 1}, graph)
+    assert json.loads(json.dumps(named, allow_nan=False)) == named
+    _, last = named["statements"]["school"]["layers"]
+    turns = last["turns"]
+    relations = ["AtLocation", "HasPart", "*AtLocation", "*HasPart"]
+    assert list(last["relations"]) == list(turns) == list(turns["*HasPart"]) == relations
+    assert last["types"] == {"question": pytest.approx(last["types"]["question"]), "answer": None, "other": None}
+    assert named["statements"]["school"]["pooling"] == {"school": 1.0}
+    assert sum(last["lengths"]["school"]) == pytest.approx(1)
+    # child —AtLocation→ class_room ←HasPart— school is the only walk of two hops from child to school
+    distribution = WalkDistribution.of(encoding, batch, 0)
+    (walk,) = distribution.best_paths(9, hops=2).walks
+    steps = [relations[r] for r in walk.relations]
+    assert steps == ["AtLocation", "*HasPart"]
+    weight = last["types"]["question"] + sum(last["relations"][r] for r in steps) + turns[steps[0]][steps[1]]
+    assert weight == pytest.approx(walk.log_weight)
+    assert walk.probability == pytest.approx(last["lengths"]["school"][2])
+    assert named["statements"]["school"]["masses"] == distribution.masses
+    empty = named["statements"]["nothing"]
+    assert (empty["pooling"], empty["layers"][-1]["lengths"], set(empty["masses"].values())) == ({}, {}, {0.0})
+    assert all(math.isfinite(w) for w in empty["layers"][0]["relations"].values())
+
+
+def test_a_model_without_walks_has_no_such_attention() -> None:
+    graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school")])
+    batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [1]))], 1)
+    with pytest.raises(UserError, match="attends to no walks"):
+        attention(
+            NoGraph(Dims(3, 0, 2), NoneConfig())(torch.zeros(1, 2), torch.from_numpy(np.zeros(0)), batch), batch, {"a": 0}, graph
+        )

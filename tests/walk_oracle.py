@@ -1,0 +1,86 @@
+"""The distribution over walks by its definition: every walk enumerated, with its probability."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+import oracles
+from mhgrn.data.batch import GraphBatch
+from mhgrn.encoders.mhgrn import LayerTrace
+from mhgrn.explain import WalkDistribution
+from mhgrn.nn.message_passing import WalkWeights
+
+
+def trace_of(weights: WalkWeights, length: torch.Tensor) -> LayerTrace:
+    """A layer's trace; ``length`` is [N, K]."""
+    return LayerTrace(
+        weights=weights, nodes=torch.arange(len(length)), length=length, log_d=torch.zeros(length.shape[1], length.shape[0])
+    )
+
+
+class Entry(NamedTuple):
+    nodes: list[int]
+    relations: list[int]
+    log_weight: float
+    probability: float
+
+
+def enumerate_walks(batch: GraphBatch, weights: WalkWeights, length: torch.Tensor, pool: dict[int, float]) -> list[Entry]:
+    """Every walk into a pooled node whose weight is not 0."""
+    weights = WalkWeights(*(w.detach() for w in weights))
+    found = []
+    for k in range(1, length.shape[1] + 1):
+        for node, mass in pool.items():
+            ending = [w for w in oracles.walks(batch, k) if w[0][-1] == node]
+            logs = [float(oracles.log_alpha(w, weights, batch)) for w in ending]
+            d = sum(map(math.exp, logs))
+            found += [
+                Entry(*w, log, mass * float(length[node, k - 1]) * math.exp(log) / d)
+                for w, log in zip(ending, logs, strict=True)
+                if math.isfinite(log)
+            ]
+    return found
+
+
+class Case(NamedTuple):
+    batch: GraphBatch
+    weights: WalkWeights
+    length: torch.Tensor
+    pool: dict[int, float]
+    graph: int
+
+    @property
+    def distribution(self) -> WalkDistribution:
+        return WalkDistribution(trace_of(self.weights, self.length), self.batch, self.graph, self.pool)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return enumerate_walks(self.batch, self.weights, self.length, self.pool)
+
+
+def random_weights(batch: GraphBatch, seed: int, coarse: bool, spread: float = 1.0) -> WalkWeights:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        values = spread * torch.randn(shape, generator=generator, dtype=torch.float64)
+        return values.round() if coarse else values  # rounded logits tie often
+
+    m = batch.relation_count
+    return WalkWeights(draw(3)[batch.types], draw(batch.graph_count, m), draw(m, m))
+
+
+def random_case(seed: int, hops: int, coarse: bool = False, itself: float = 0.0, blocked: bool = False) -> Case:
+    """Two small graphs, of which one is looked at; ``itself`` is left over by the lengths, ``blocked`` bars starts of type 2."""
+    rng = np.random.default_rng(seed)
+    batch = oracles.random_batch(rng, 2, 2, max_nodes=4, edges=4)
+    weights = random_weights(batch, seed, coarse)
+    if blocked:
+        weights = weights._replace(start=weights.start.masked_fill(batch.types == 2, -torch.inf))
+    graph = int(rng.integers(2))
+    nodes = (batch.graph == graph).nonzero()[:, 0].tolist()
+    chosen = rng.permutation(nodes)[:2].tolist()
+    mass = rng.dirichlet(np.ones(len(chosen))).tolist() if chosen else []
+    length = torch.from_numpy(rng.dirichlet(np.ones(hops), len(batch.concepts)).reshape(-1, hops)) * (1 - itself)
+    return Case(batch, weights, length, dict(zip(chosen, mass, strict=True)), graph)

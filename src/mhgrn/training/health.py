@@ -51,8 +51,9 @@ def telling_of_memory(config: Config) -> Iterator[None]:
             raise
         settings = config.training
         at_once = settings.micro_batch or settings.batch_size
+        reason = text.strip().splitlines()[0] if text.strip() else type(error).__name__
         raise UserError(
-            f"out of memory with {at_once} questions at once: set training.micro_batch to fewer (a step still learns from its whole batch), and"
-            f" training.eval_batch (now {settings.eval_batch}) if it happens after an epoch's steps. Subgraphs are smaller with"
-            f" `mhgrn prepare --max-nodes`. ({text.strip().splitlines()[0] if text.strip() else type(error).__name__})"
+            f"out of memory with {at_once} questions at once: set training.micro_batch to fewer (a step still learns from its whole"
+            f" batch), and training.eval_batch (now {settings.eval_batch}) if it happens after an epoch's steps. `mhgrn prepare"
+            f" --max-nodes` makes subgraphs smaller. ({reason})"
         ) from None

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from harness import COMMAND, ENVIRONMENT, Command, Project, in_a_process, start
-from tiny_encoder import letter_encoder
 
 from mhgrn.storage import load_about
+from tiny_encoder import letter_encoder
 
 QUICK = pytest.param(3, id="3 kills")
 LONG = pytest.param(20, id="20 kills", marks=pytest.mark.long)
@@ -179,7 +179,8 @@ def test_two_processes_learn_what_one_does_from_batches_twice_as_large(project: 
     for a, b in zip(first, second, strict=True):
         assert b["loss"] == pytest.approx(a["loss"], abs=1e-5)
         assert b["learning_rate"] == a["learning_rate"]
-    assert first[-1]["loss"] < first[0]["loss"] - 0.05
+    losses = [row["loss"] for row in first]
+    assert max(losses) - min(losses) > 0.05  # or there would be little to agree on
     alone = in_a_process("train", "--data", project.data, "-o", tmp_path / "two")
     assert "holds a trained run" in alone.err
 

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -16,7 +18,7 @@ def test_schedules(schedule: str, warmup: int) -> None:
     assert factors[:top] == sorted(factors[:top])
     after = factors[top:]
     if schedule == "warmup_linear":
-        falls = [a - b for a, b in zip(after, after[1:], strict=False)]
+        falls = [a - b for a, b in pairwise(after)]
         assert falls == pytest.approx([1 / max(1, 40 - warmup)] * len(falls))
         assert not after or after[-1] == pytest.approx(1 / (40 - warmup))
     else:

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ def test_smaller_subsets_are_part_of_larger_ones(count: int, seed: int, parts: l
             set(training_subset(range(10, 10 + count), TrainingConfig(train_fraction=part, subset=subset), seed).tolist())
             for part in sorted(parts)
         ]
-        for smaller, larger in zip(nested, nested[1:], strict=False):
+        for smaller, larger in pairwise(nested):
             assert smaller <= larger <= set(range(10, 10 + count))
         assert [len(chosen) for chosen in nested] == [max(1, int(part * count + 1e-9)) for part in sorted(parts)]
 

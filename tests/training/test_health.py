@@ -10,7 +10,8 @@ from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.training.health import telling_of_memory
+from mhgrn.training.checkpoints import Place
+from mhgrn.training.health import collapse, telling_of_memory
 from mhgrn.training.loop import evaluate, train
 from mhgrn.training.run import Run
 from tiny_encoder import letter_encoder
@@ -118,3 +119,11 @@ def test_tensorboard_shows_the_curves_of_the_record(
     shown = [(event.step, event.value) for event in events.Scalars("step/loss")]
     assert shown == [(row["step"], pytest.approx(row["loss"], rel=1e-6)) for row in steps]
     assert [event.step for event in events.Scalars("epoch/dev_accuracy")] == [6, 12]
+
+
+def test_a_loss_that_passes_through_chance_on_its_way_is_not_told_of() -> None:
+    passing = Place(questions=10, loss=16.09, chance=16.09, from_chance=9.0, spread=3.0)
+    assert collapse(passing, Config()) is None
+    stuck = Place(questions=10, loss=16.09, chance=16.09, from_chance=0.3, spread=0.1)
+    assert "that of guessing" in str(collapse(stuck, Config()))
+    assert "text.learning_rate" in str(collapse(stuck, Config.of({"text": {"frozen_epochs": 0}})))

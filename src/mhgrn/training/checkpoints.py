@@ -29,6 +29,7 @@ class Place:
     step: int = 0  # steps done in all
     loss: float = 0.0  # sum over this epoch's questions
     chance: float = 0.0  # the same for a model that knows nothing: Σ log (number of choices)
+    from_chance: float = 0.0  # sum of how far each question's loss was from that
     questions: int = 0  # trained on in this epoch
     spread: float = 0.0  # largest difference between two choices' scores in this epoch
     seconds: float = 0.0  # spent on this epoch
@@ -38,7 +39,7 @@ class Place:
     def next_epoch(self) -> None:
         self.epoch += 1
         self.step_in_epoch = self.questions = 0
-        self.loss = self.chance = self.spread = self.seconds = 0.0
+        self.loss = self.chance = self.from_chance = self.spread = self.seconds = 0.0
 
 
 class Clock:

@@ -128,10 +128,15 @@ class Examples:
         return nullcontext() if name == "float32" else torch.autocast(self.device.type, getattr(torch, name))
 
 
-def question_loss(score: Tensor, batch: Batch) -> Tensor:
-    """Σ over questions of −log softmax of the right choice."""
+def question_losses(score: Tensor, batch: Batch) -> Tensor:
+    """−log softmax of the right choice: [B]."""
     _, log_total = segment_softmax(score, batch.question, len(batch.first))
-    return (log_total - score[batch.answer]).sum()
+    return log_total - score[batch.answer]
+
+
+def from_guessing(losses: Tensor, batch: Batch) -> Tensor:
+    """Σ over questions of how far the loss is from that of guessing, log (number of choices)."""
+    return (losses - torch.bincount(batch.question).log()).abs().sum()
 
 
 def largest_spread(score: Tensor, batch: Batch) -> Tensor:

@@ -10,7 +10,8 @@ from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.training.checkpoints import Place
 
-AT_CHANCE = 0.005  # of the loss of guessing
+# the mean loss and each question's are so near to those of guessing, relatively, if nothing is learnt
+AT_CHANCE, EACH_AT_CHANCE = 0.005, 0.05
 OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory")
 
 
@@ -35,8 +36,8 @@ def collapse(place: Place, config: Config) -> str | None:
         return f"every choice of every question got the same score; {advice}."
     guess = place.chance / place.questions
     loss = place.loss / place.questions
-    if abs(loss - guess) < AT_CHANCE * guess:
-        return f"the loss stays at {guess:.3f}, that of guessing; if it does for long, {advice}."
+    if abs(loss - guess) < AT_CHANCE * guess and place.from_chance / place.questions < EACH_AT_CHANCE * guess:
+        return f"the loss of every question stayed near {guess:.3f}, that of guessing; if it goes on so, {advice}."
     return None
 
 

@@ -39,10 +39,11 @@ from mhgrn.training.examples import (
     Examples,
     accuracy,
     count_right,
+    from_guessing,
     largest_spread,
     most_edges_accuracy,
     one_ahead,
-    question_loss,
+    question_losses,
 )
 from mhgrn.training.health import check_finite, collapse, telling_of_memory
 from mhgrn.training.metrics import Record
@@ -255,17 +256,17 @@ class _Training:
         run.encoder.train(self._trains_text or self.config.text.frozen_dropout)
         parts = self._parts(order)
         began = time.monotonic() - place.seconds
-        loss = torch.zeros((), dtype=torch.float64, device=self.processes.device)
+        sums = torch.zeros(2, dtype=torch.float64, device=self.processes.device)
         with bar(self._label(), self.steps_an_epoch) as advance:
             for part, batch in one_ahead(parts, self._load):
                 if part.is_first:
                     self.optimiser.zero_grad(set_to_none=True)
-                    loss.zero_()
+                    sums.zero_()
                 if batch is not None:
-                    loss += self._backward(batch, len(part.of))
+                    sums += self._backward(batch, len(part.of))
                 if not part.is_last:
                     continue
-                save, stop = self._step(float(loss), part.of)
+                save, stop = self._step(sums.tolist(), part.of)
                 place.seconds = time.monotonic() - began
                 advance(place.step_in_epoch, self._label())
                 if stop:
@@ -278,19 +279,24 @@ class _Training:
         return part, self.examples.batch(part.questions.tolist()) if len(part.questions) else None
 
     def _backward(self, batch: Batch, questions: int) -> Tensor:
-        """Add the gradient of a micro-batch's share of the mean loss over the step's ``questions``; returns its sum of losses."""
+        """Add the gradient of a micro-batch's share of the mean loss over the step's ``questions``.
+
+        Returns the sums of its questions' losses, and of how far they are from guessing.
+        """
         live = self._trains_text or self.config.text.frozen_dropout
         score = self.examples.scores(batch, live)
-        loss = question_loss(score, batch)
-        self.scaler.scale(loss / questions).backward()  # type: ignore[no-untyped-call]
+        losses = question_losses(score, batch)
+        self.scaler.scale(losses.sum() / questions).backward()  # type: ignore[no-untyped-call]
         self.place.spread = max(self.place.spread, float(largest_spread(score.detach(), batch)))
-        return loss.detach().double()
+        losses = losses.detach()
+        return torch.stack([losses.sum(), from_guessing(losses, batch)]).double()
 
-    def _step(self, loss: float, questions: Numbers) -> tuple[bool, bool]:
+    def _step(self, sums: list[float], questions: Numbers) -> tuple[bool, bool]:
         """Take a step, and note it. Returns whether to save and whether to stop, which all processes agree on."""
         place, settings = self.place, self.settings
         save = self.processes.is_main and self.clock.is_due(place.step + 1)
-        loss, saves, stops = self.processes.total_gradients(self.parameters, [loss, save, self.signals.asked_to_stop])
+        beside = [*sums, save, self.signals.asked_to_stop]
+        loss, from_chance, saves, stops = self.processes.total_gradients(self.parameters, beside)
         factor = learning_rate_factor(settings, place.step, self.last_step)
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
@@ -302,6 +308,7 @@ class _Training:
         self.scaler.update()
         place.step_in_epoch += 1
         place.loss += loss
+        place.from_chance += from_chance
         place.questions += len(questions)
         place.chance += float(self.examples.chance[questions].sum())
         if place.step % settings.log_every == 0:

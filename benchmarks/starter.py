@@ -20,7 +20,8 @@ from typing import Any
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE, Starter
-from mhgrn.training.loop import evaluate, most_edges_accuracy, train
+from mhgrn.training.examples import most_edges_accuracy
+from mhgrn.training.loop import evaluate, train
 
 HELD_OUT = 400
 

@@ -18,9 +18,11 @@ from mhgrn.errors import UserError, did_you_mean
 from mhgrn.storage import (
     PARTIAL,
     ArrayWriter,
+    append_text,
     check_replaceable,
     file_fingerprint,
     fingerprint,
+    load_about,
     load_array,
     load_tensors,
     new_folder,
@@ -236,6 +238,36 @@ def test_tensors_round_trip_and_damage_is_a_user_error(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(UserError, match="damaged"):
         load_tensors(path)
+
+
+def test_what_a_file_of_tensors_says_of_itself_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(UserError, match="missing"):
+        load_about(path)
+    about = {"ü": [1, 0.1 + 0.2, None], "deep": {"a": True}}
+    save_tensors(path, {"x": torch.ones(2)}, about)
+    assert load_about(path) == about
+    assert torch.equal(load_tensors(path)["x"], torch.ones(2))
+    save_tensors(path, {"x": torch.ones(2)})
+    with pytest.raises(UserError, match="damaged"):
+        load_about(path)
+
+
+def test_a_line_is_appended_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert append_text(path, "naïve\n") == 7
+    append_text(path, "second\n")
+    limited = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from mhgrn.storage import append_text\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "try: append_text(Path(sys.argv[1]), 'x' * 200)\n"
+        "except OSError as error: print(error.filename)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", limited, str(path)], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == str(path)
+    assert path.read_text(encoding="utf-8") == "naïve\nsecond\n"
 
 
 def test_fingerprints_tell_values_shapes_types_and_order_apart(tmp_path: Path) -> None:

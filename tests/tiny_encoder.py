@@ -10,7 +10,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, Roberta
 LETTERS = "abcdefghijklmnopqrstuvwxyzé'-."
 
 
-def letter_encoder(folder: Path, kind: Literal["bert", "roberta", "untrimmed"] = "bert", width: int = 8, seed: int = 0) -> Path:
+def letter_encoder(
+    folder: Path, kind: Literal["bert", "roberta", "untrimmed"] = "bert", width: int = 8, seed: int = 0, dropout: float = 0.1
+) -> Path:
     """BERT's word pieces, or RoBERTa's bytes with or without the space before a word counted to it."""
     special = ["<pad>", "<s>", "</s>", "<unk>"]
     if kind == "bert":
@@ -32,6 +34,7 @@ def letter_encoder(folder: Path, kind: Literal["bert", "roberta", "untrimmed"] =
     ).save_pretrained(folder)
     torch.manual_seed(seed)
     heads = {"hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "pad_token_id": 0}
+    heads |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     sizes = {"vocab_size": len(tokeniser.get_vocab()), "max_position_embeddings": 128, **heads}
     model = BertModel(BertConfig(**sizes)) if kind == "bert" else RobertaModel(RobertaConfig(**sizes))
     model.save_pretrained(folder)

@@ -30,6 +30,7 @@ class TextConfig(Section):
     )
     max_length: int = Field(64, ge=8)
     frozen_epochs: int | None = Field(None, ge=0, description="epochs before the encoder is trained too; null: never")
+    frozen_dropout: bool = Field(False, description="dropout also while frozen, so that vectors are computed anew each step")
     learning_rate: float = Field(1e-5, gt=0)
 
 
@@ -202,15 +203,38 @@ class GSCConfig(EncoderConfig):
 
 class TrainingConfig(Section):
     epochs: int = Field(100, ge=1)
+    max_steps: int | None = Field(None, ge=1, description="steps after which training ends; null: as many as the epochs have")
     patience: int = Field(2, ge=1, description="epochs without a better dev accuracy before stopping")
-    batch_size: int = Field(32, ge=1, description="questions a step")
+    batch_size: int = Field(32, ge=1, description="questions a step, in each process")
     micro_batch: int | None = Field(None, ge=1, description="questions at once; null: the whole batch")
+    eval_batch: int = Field(32, ge=1, description="questions at once where nothing is learnt")
+    train_fraction: float = Field(1.0, gt=0, le=1, description="share of the training questions to train on")
+    max_questions: int | None = Field(None, ge=1, description="at most so many training questions; null: no cap")
+    subset: Literal["random", "first"] = Field(
+        "random", description="which share: drawn by the seed, a smaller one part of a larger one, or the first of the file"
+    )
     learning_rate: float = Field(1e-3, gt=0, description="of everything but the text encoder")
+    schedule: Literal["constant", "warmup_constant", "warmup_linear"] = Field(
+        "constant", description="of both learning rates; warmup_linear falls to 0 at the last step of the last epoch"
+    )
+    warmup_steps: int = Field(150, ge=0, description="steps of rising learning rate, with a warmup schedule")
     weight_decay: float = Field(0.01, ge=0)
+    decay_transitions: bool = Field(True, description="weight decay on the relation transitions τ too")
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
+    length_window: int = Field(
+        16, ge=1, description="while text is trained, batches of like lengths are cut from as many shuffled ones; 1: no sorting"
+    )
+    precision: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="of the text encoder's passes while it is trained; weights and graph are float32"
+    )
     threads: int | None = Field(
         None, ge=1, description="processor threads of a step; null: all. Small graphs train faster with one"
     )
+    checkpoint_every: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^([1-9]\d* steps|\d*\.?\d+ minutes)$")] = Field(
+        "5 minutes", description="how often to save what an interrupted run goes on from: `5 minutes`, `200 steps`"
+    )
+    log_every: int = Field(10, ge=1, description="steps between two rows of metrics.jsonl")
+    tensorboard: bool = Field(False, description="also write TensorBoard's files, to the run's folder")
 
 
 class Config(Section):
@@ -304,7 +328,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # what the published numbers were made with; on the side of the data: `kg build --published-names`, `prepare --max-nodes 200`
     "as_published": {
         "score": "linear",
-        "text": {"encoding": "pair", "pooling": "pooler", "max_length": 64, "frozen_epochs": 3},
+        "text": {"encoding": "pair", "pooling": "pooler", "max_length": 64, "frozen_epochs": 3, "frozen_dropout": True},
         "none": {"initial_scale": 0.02},
         "rgcn": {
             "initial_scale": 0.02,
@@ -328,6 +352,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "learning_rate": 1e-3,
             "weight_decay": 0.01,
             "clip": 1.0,
+            "length_window": 1,
         },
         "rn": {"initial_scale": 0.02, "published_paths": True},
         "khop_rn": {"initial_scale": 0.02, "published_paths": True},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PARTIAL = ".partial-"
 OLD = ".old.partial-"
+ABOUT = "about"  # the key of a JSON text among a safetensors file's own metadata
 
 
 def fingerprint(*parts: object) -> str:
@@ -154,19 +155,35 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def append_text(path: Path, text: str) -> int:
+    """Append ``text`` to ``path``, all of it or nothing; returns the bytes that were added."""
+    content = text.encode("utf-8")
+    with _writing(path), path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            file.truncate(before)
+            raise
+    return len(content)
+
+
 def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def save_tensors(path: Path, tensors: "dict[str, Tensor]") -> None:
-    """Write safetensors, all of it or nothing."""
+def save_tensors(path: Path, tensors: "dict[str, Tensor]", about: dict[str, Any] | None = None) -> None:
+    """Write safetensors, all of it or nothing; ``about`` goes into the same file as JSON."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial)
+        metadata = None if about is None else {ABOUT: json.dumps(about)}
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial, metadata)
         partial.replace(path)
     except SafetensorError as error:
         raise UserError(f"{path} cannot be written ({error}). Is the disk full? What was there before is untouched.") from None
@@ -185,6 +202,20 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path} is damaged ({error}); delete it and make it again.") from None
     return tensors
+
+
+def load_about(path: Path) -> dict[str, Any]:
+    """What :func:`save_tensors` was given as ``about``."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            about: dict[str, Any] = json.loads((file.metadata() or {})[ABOUT])
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing.") from None
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} is damaged ({error}); delete it and make it again.") from None
+    return about
 
 
 def read_marker(folder: Path, marker: str, kind: str, version: int, keys: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -32,7 +32,8 @@ from mhgrn.errors import UserError
 from mhgrn.features import NoFeatures, RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.layers import AttentivePooling
-from mhgrn.training.loop import Examples, evaluate, question_loss, train
+from mhgrn.training.examples import Examples
+from mhgrn.training.loop import evaluate, train
 from mhgrn.training.run import Run, build_model, describe, parameter_count
 
 S, FEATURES, RELATIONS, TOKENS = 6, 5, 2, 7
@@ -246,7 +247,7 @@ class EncoderCase:
             optimiser = torch.optim.Adam(run.model.parameters(), lr=0.01)
             for _ in range(80 if self.learns else 3):
                 optimiser.zero_grad()
-                loss = question_loss(examples.scores(batch, live_text=False), batch) / 10
+                loss = question_losses(examples.scores(batch, live_text=False), batch).mean()
                 loss.backward()
                 optimiser.step()
             if self.learns:

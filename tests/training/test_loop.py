@@ -11,7 +11,8 @@ from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
 from mhgrn.features import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.training.loop import Examples, accuracy, evaluate, most_edges_accuracy, question_loss, train
+from mhgrn.training.examples import Examples, accuracy, most_edges_accuracy, question_losses
+from mhgrn.training.loop import evaluate, train
 from mhgrn.training.run import Run, build_model, describe
 
 QUIET = {"mhgrn": {"dropout": 0.0, "hidden_dim": 16}, "score_dropout": 0.0}
@@ -54,7 +55,7 @@ def test_loss_is_cross_entropy_over_each_questions_own_choices(
     batch = examples.batch(range(3))
     score = torch.randn(9)
     expected = sum(torch.nn.functional.cross_entropy(part[None], torch.tensor([1])) for part in score.split([2, 3, 4]))
-    torch.testing.assert_close(question_loss(score, batch), expected)
+    torch.testing.assert_close(question_losses(score, batch).sum(), expected)
     assert accuracy(examples, "test", live_text=False) in (0, 1 / 3, 2 / 3, 1)
 
 
@@ -66,7 +67,7 @@ def test_micro_batches_give_the_gradient_of_the_whole(
         examples = untrained(small_data, tmp_path, starter_graph)
         for start in range(0, 8, size):
             batch = examples.batch(range(start, min(start + size, 8)))
-            (question_loss(examples.scores(batch, live_text=False), batch) / 8).backward()
+            (question_losses(examples.scores(batch, live_text=False), batch).sum() / 8).backward()
         gradients.append({n: p.grad for n, p in examples.run.model.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-3, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
@@ -78,7 +79,7 @@ def test_ten_questions_are_learnt_by_heart(small_data: PreparedData, starter_gra
     batch = examples.batch(range(10))
     for _ in range(60):
         optimiser.zero_grad()
-        loss = question_loss(examples.scores(batch, live_text=False), batch) / 10
+        loss = question_losses(examples.scores(batch, live_text=False), batch).mean()
         loss.backward()
         optimiser.step()
     assert float(loss.detach()) < 0.05

@@ -91,10 +91,14 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting, e.g. mhgrn.hops=3; may be repeated.", show_default=False),
     ] = None,
     kg: Annotated[Path | None, typer.Option("--kg", help="The data's graph, if it has moved.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Begin anew, and replace the run that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model; the best epoch on dev is kept. Ctrl-C keeps the best so far. `mhgrn settings` lists what can be set."""
+    """Train a model; the best epoch on dev is kept. `mhgrn settings` lists what can be set.
+
+    Ctrl-C saves; the same command goes on from there, as it does after a crash. Under `torchrun` or `accelerate launch`,
+    several processes train together.
+    """
     from mhgrn.config import Config
     from mhgrn.data.prepared import PreparedData
 
@@ -102,8 +106,11 @@ def train(
     loaded = PreparedData.load(data)
     graph = loaded.load_graph(kg)
     from mhgrn.training.loop import train as train_model
+    from mhgrn.training.processes import Processes
 
     run = train_model(loaded, loaded_config, output, graph, force)
+    if not Processes().is_main:
+        return
     metrics = run.about.get("metrics", {})
     if as_json:
         print(json.dumps({"run": str(output), **metrics}))

@@ -69,6 +69,9 @@ class GraphEncoder(nn.Module):
     def attach(self, graph: KnowledgeGraph) -> None:
         """Called with the graph once the model is built, for what is known of a graph besides its edges."""
 
+    def prepare(self, batch: GraphBatch) -> None:
+        """Compute what depends on no parameter, ahead of a step; kept with the batch."""
+
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         """s [G, S], features [N, feature_dim] → g [G, out_dim]."""
         raise NotImplementedError

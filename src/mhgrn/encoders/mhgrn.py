@@ -70,6 +70,9 @@ class MHGRN(GraphEncoder):
             assert isinstance(layer, MHGRNLayer)
             layer.reset_messages(initial_scale)
 
+    def prepare(self, batch: GraphBatch) -> None:
+        _ = batch.walk_index if batch.types.device.type == "cpu" else batch.states
+
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.dropout(gelu(self.project(features)))
         pooled = self._pooled_nodes(batch)

@@ -90,7 +90,7 @@ class TextEncoder(nn.Module):
         digest = hashlib.sha256(json.dumps(self.model.config.to_dict(), sort_keys=True, default=str).encode())
         for name, parameter in self.model.state_dict().items():
             digest.update(name.encode())
-            digest.update(parameter.flatten()[:64].float().numpy().tobytes())
+            digest.update(parameter.flatten()[:64].float().cpu().numpy().tobytes())
         return digest.hexdigest()[:20]
 
     # ---- vectors of texts
@@ -123,7 +123,7 @@ class TextEncoder(nn.Module):
         with torch.inference_mode(), self.evaluating():
             for start in track(starts, label) if len(starts) > 2 else starts:
                 part = order[start : start + BATCH]
-                vectors[part] = self.embed([texts[i] for i in part]).float()
+                vectors[part] = self.embed([texts[i] for i in part]).float().cpu()
         return vectors
 
     @contextlib.contextmanager
@@ -139,7 +139,7 @@ class TextEncoder(nn.Module):
         """The statement vectors s of pairs of stem and choice: [n, sentence_dim]."""
         if self.encoding == "pair":
             return self._pairs(stems, choices).vectors
-        texts = sorted({*stems, *choices})
+        texts = sorted({*stems, *choices}, key=lambda text: (len(text), text))  # like lengths together: little padding
         row = {text: i for i, text in enumerate(texts)}
         vectors = torch.cat([self.embed(texts[i : i + BATCH]) for i in range(0, len(texts), BATCH)])
         return match(vectors[[row[t] for t in stems]], vectors[[row[t] for t in choices]])
@@ -248,10 +248,11 @@ class SentenceVectors:
             vectors = encoder.embed_all(texts, "encoding texts")
         else:
             vectors = torch.empty(len(pairs), encoder.sentence_dim)
-            with torch.inference_mode():
-                for start in track(range(0, len(pairs), BATCH), "encoding statements"):
-                    part = pairs[start : start + BATCH]
-                    vectors[start : start + BATCH] = encoder.sentences(*zip(*part, strict=True))
+            order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
+            with torch.inference_mode(), encoder.evaluating():
+                for start in track(range(0, len(order), BATCH), "encoding statements"):
+                    part = order[start : start + BATCH]
+                    vectors[part] = encoder.sentences(*zip(*(pairs[i] for i in part), strict=True)).float().cpu()
         if cache is not None:
             save_tensors(cache, {"vectors": vectors})
         return cls(vectors, stem, choice)

@@ -8,7 +8,8 @@ from mhgrn.errors import UserError
 from mhgrn.progress import say
 from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder
 from mhgrn.storage import write_json
-from mhgrn.training.loop import evaluate, most_edges_accuracy, train
+from mhgrn.training.examples import most_edges_accuracy
+from mhgrn.training.loop import evaluate, train
 
 
 def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str, Any]:

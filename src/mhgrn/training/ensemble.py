@@ -13,7 +13,8 @@ from mhgrn.data.questions import Question
 from mhgrn.errors import UserError
 from mhgrn.progress import track
 from mhgrn.storage import write_text
-from mhgrn.training.loop import EVAL_BATCH, Examples, require_same_graph
+from mhgrn.training.examples import Examples
+from mhgrn.training.loop import require_same_graph
 from mhgrn.training.run import Run, find_data, read_about
 
 Vote = Literal["mean", "majority"]
@@ -76,8 +77,9 @@ def split_probabilities(examples: Examples, split: str) -> list[list[float]]:
     run.encoder.eval()
     found: list[list[float]] = []
     with torch.inference_mode():
-        for start in track(range(0, len(questions), EVAL_BATCH), f"{run.folder}"):
-            batch = examples.batch(questions[start : start + EVAL_BATCH])
+        size = run.config.training.eval_batch
+        for start in track(range(0, len(questions), size), f"{run.folder}"):
+            batch = examples.batch(questions[start : start + size])
             score = examples.scores(batch, live_text=run.config.text.frozen_epochs is not None).double()
             sizes = torch.bincount(batch.question).tolist()
             found += [torch.softmax(part, 0).tolist() for part in torch.split(score, sizes)]

@@ -3,155 +3,54 @@
 import json
 import random
 import shutil
+import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from mhgrn.config import Config
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.prepared import PreparedData, edges_between
-from mhgrn.encoders.text import SentenceVectors, TextEncoder, TokenStates
+from mhgrn.data.prepared import PreparedData
+from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
-from mhgrn.features import NameFeatures
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.model import Scores
-from mhgrn.nn.segments import segment_softmax
-from mhgrn.progress import say, track
-from mhgrn.storage import begin_folder, check_replaceable, fingerprint, take_place, write_json, write_text
+from mhgrn.progress import bar, say, silence
+from mhgrn.storage import begin_folder, check_replaceable, take_place, write_json, write_text
+from mhgrn.training.checkpoints import (
+    CHECKPOINT,
+    Clock,
+    Place,
+    differences,
+    load_checkpoint,
+    random_state,
+    save_checkpoint,
+    set_random_state,
+)
+from mhgrn.training.examples import (
+    Batch,
+    Examples,
+    accuracy,
+    count_right,
+    from_guessing,
+    largest_spread,
+    most_edges_accuracy,
+    one_ahead,
+    question_losses,
+)
+from mhgrn.training.health import check_finite, collapse, telling_of_memory
+from mhgrn.training.metrics import Record
+from mhgrn.training.optimisation import learning_rate_factor, make_optimiser
+from mhgrn.training.order import Numbers, batches, batches_of_like_length, share, shuffled, training_subset
+from mhgrn.training.processes import Processes
 from mhgrn.training.run import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
-
-EVAL_BATCH = 32  # questions
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some questions as tensors."""
-
-    graph: GraphBatch
-    statements: Tensor  # [G] statement numbers
-    question: Tensor  # [G] which question of the batch a statement belongs to
-    first: Tensor  # [B] the first statement of each question within the batch
-    answer: Tensor  # [B] the right statement within the batch, -1 where unknown
-
-
-class Examples:
-    """A prepared data set with everything its batches need."""
-
-    def __init__(self, data: PreparedData, run: Run) -> None:
-        self.data, self.run = data, run
-        self._said_cut = False
-        if isinstance(run.features, NameFeatures):
-            run.features.require_and_keep(data.used)
-        run.features.require(data.used)
-
-    @cached_property
-    def vectors(self) -> SentenceVectors:
-        """The frozen encoder's vectors, computed once and kept beside the data."""
-        key = fingerprint(self.run.encoder.identity(), self.data.fingerprint)
-        cache = self.data.folder / "cache" / f"text-{key}.safetensors"
-        return SentenceVectors.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), cache)
-
-    @cached_property
-    def tokens(self) -> TokenStates:
-        """The frozen encoder's token states, computed once and kept beside the data."""
-        key = fingerprint(self.run.encoder.identity(), self.data.fingerprint)
-        folder = self.data.folder / "cache" / f"tokens-{key}"
-        return TokenStates.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), folder)
-
-    def pairs(self, statements: Sequence[int]) -> list[tuple[str, str]]:
-        """(stem, choice) of statements."""
-        owner = np.searchsorted(self.data.statement_ptr, statements, side="right") - 1
-        first = self.data.statement_ptr[owner]
-        return [
-            (self.data.questions[q].stem, self.data.questions[q].choices[s - f])
-            for s, q, f in zip(statements, owner.tolist(), first.tolist(), strict=True)
-        ]
-
-    def batch(self, questions: Sequence[int]) -> Batch:
-        ptr = self.data.statement_ptr
-        subgraphs = [s for q in questions for s in self.data.subgraphs(q)]
-        counts = torch.tensor([int(ptr[q + 1] - ptr[q]) for q in questions])
-        first = counts.cumsum(0) - counts
-        known = [self.data.questions[q].answer for q in questions]
-        return Batch(
-            graph=GraphBatch.collate(subgraphs, len(self.run.graph.schema), self.run.model.graph_encoder.reach),
-            statements=torch.cat([torch.arange(int(ptr[q]), int(ptr[q + 1])) for q in questions]),
-            question=torch.repeat_interleave(torch.arange(len(questions)), counts),
-            first=first,
-            answer=torch.tensor([int(f) + a if a is not None else -1 for f, a in zip(first, known, strict=True)]),
-        )
-
-    def scores(self, batch: Batch, live_text: bool) -> Tensor:
-        """[G]; the text encoder runs only if it is being, or has been, trained."""
-        graph_encoder, tokens = self.run.model.graph_encoder, None
-        if not graph_encoder.uses_text:
-            s = torch.zeros(batch.graph.graph_count, 0)
-        elif live_text:
-            texts = zip(*self.pairs(batch.statements.tolist()), strict=True)
-            if graph_encoder.uses_tokens:
-                s, tokens = self.run.encoder.read(*texts)
-            else:
-                s = self.run.encoder.sentences(*texts)
-        else:
-            s = self.vectors(batch.statements)
-            tokens = self.tokens(batch.statements) if graph_encoder.uses_tokens else None
-        features = self.run.features.rows(batch.graph.concepts)
-        score, encoding = cast(Scores, self.run.model(s, features, batch.graph, tokens))
-        if encoding.cut is not None:
-            self._say_what_is_cut(encoding.cut)
-        return score
-
-    def _say_what_is_cut(self, cut: Tensor) -> None:
-        """Once."""
-        if not self._said_cut and cut.any():
-            self._said_cut = True
-            say(
-                f"{int((cut > 0).sum())} of {len(cut)} statements have more to read than"
-                f" {self.run.model.graph_encoder.limit_setting} allows: {int(cut.sum()):,} left out. There may be others like them."
-            )
-
-
-def question_loss(score: Tensor, batch: Batch) -> Tensor:
-    """Σ over questions of −log softmax of the right choice."""
-    _, log_total = segment_softmax(score, batch.question, len(batch.first))
-    return (log_total - score[batch.answer]).sum()
-
-
-def accuracy(examples: Examples, split: str, live_text: bool) -> float:
-    """The share of a split's questions whose right choice scores highest."""
-    questions = list(examples.data.answered_split(split))
-    examples.run.model.eval()
-    examples.run.encoder.eval()
-    right = 0
-    with torch.inference_mode():
-        for start in range(0, len(questions), EVAL_BATCH):
-            batch = examples.batch(questions[start : start + EVAL_BATCH])
-            score = examples.scores(batch, live_text)
-            top = score.new_full((len(batch.first),), -torch.inf).scatter_reduce(0, batch.question, score, "amax")
-            # a tie goes to the first choice
-            best = (score == top[batch.question]).nonzero()[:, 0]
-            chosen = torch.full_like(batch.first, len(score)).scatter_reduce(0, batch.question[best], best, "amin")
-            right += int((chosen == batch.answer).sum())
-    return right / len(questions)
-
-
-def most_edges_accuracy(data: PreparedData, split: str) -> float:
-    """A baseline without training: the choice whose concepts have most edges to the question's; t tied choices count 1/t."""
-    total = 0.0
-    for q in data.answered_split(split):
-        counts = [edges_between(subgraph) for subgraph in data.subgraphs(q)]
-        best = [c for c, count in enumerate(counts) if count == max(counts)]
-        total += (data.questions[q].answer in best) / len(best)
-    return total / len(data.split(split))
 
 
 def set_seed(seed: int) -> None:
@@ -160,55 +59,98 @@ def set_seed(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _groups(run: Run, config: Config) -> list[dict[str, Any]]:
-    """Parameter groups: no weight decay on biases and norms, another learning rate for the text encoder."""
-    groups: list[dict[str, Any]] = []
-    for module, rate in ((run.model, config.training.learning_rate), (run.encoder, config.text.learning_rate)):
-        plain: list[nn.Parameter] = []
-        decayed: list[nn.Parameter] = []
-        for name, parameter in module.named_parameters():
-            is_plain = name.endswith("bias") or "norm" in name.lower() or (parameter.dim() == 1)
-            (plain if is_plain else decayed).append(parameter)
-        groups += [
-            {"params": decayed, "lr": rate, "weight_decay": config.training.weight_decay},
-            {"params": plain, "lr": rate, "weight_decay": 0.0},
-        ]
-    return groups
-
-
 def train(data: PreparedData, config: Config, folder: str | Path, graph: KnowledgeGraph | None = None, force: bool = False) -> Run:
-    """Train a model on ``data`` and leave the best epoch's in ``folder``. Ctrl-C ends training and keeps the best so far."""
+    """Train a model on ``data`` and leave the best epoch's in ``folder``.
+
+    A run that was interrupted there goes on where it was, to the same end. ``force`` begins anew instead, and replaces
+    whatever run is there. Ctrl-C saves, and raises KeyboardInterrupt.
+    """
     folder = check_replaceable(Path(folder), MARKER)
-    if (folder / MARKER).is_file() and not force:
+    is_there = (folder / MARKER).is_file() and not force
+    if is_there and read_about(folder).get("finished"):
         raise UserError(f"{folder} holds a trained run; name another folder, or replace it with --force.")
     for split in ("train", "dev"):
         data.answered_split(split)
+    processes = Processes()
+    if not processes.is_main:
+        silence()
+    record = Record(config.training.tensorboard)
     graph = graph or data.load_graph()
+    with telling_of_memory(config):
+        run = _new_run(data, config, folder, graph, processes)
+        if is_there:
+            _check_same(folder, run.about)
+        with processes.main_first():  # what is computed but once is left on disk for the others, and for later runs
+            examples = Examples(data, run, processes.device)
+            if run.model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
+                # encoded with all threads, before training takes its share of them
+                _ = examples.vectors
+                _ = examples.tokens if run.model.graph_encoder.uses_tokens else None
+        partial = None
+        if not is_there and processes.is_main:
+            partial = run.folder = begin_folder(folder, MARKER)
+        try:
+            if partial is not None:
+                write_text(partial / "config.yaml", config.to_yaml())
+                write_json(partial / MARKER, run.about)
+            with _threads(config.training.threads):
+                if parameter_count(run.model):
+                    training = _Training(examples, processes, folder, record)
+                    if is_there:
+                        training.go_on()
+                    training.fit()
+                elif processes.is_main:
+                    _keep(examples, folder)
+        finally:
+            record.close()
+            if partial is not None:
+                shutil.rmtree(partial, ignore_errors=True)
+    if processes.is_main:
+        write_json(folder / MARKER, read_about(folder) | {"finished": True})
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    processes.wait()
+    return Run.load(folder, graph.folder)
+
+
+def _keep(examples: Examples, folder: Path) -> None:
+    """A model without parameters has nothing to train: it is evaluated and kept."""
+    run = examples.run
+    row = {"epoch": 0, "dev_accuracy": accuracy(examples, "dev", live_text=False)}
+    write_text(run.folder / "metrics.jsonl", json.dumps(row) + "\n")
+    run.save(row, text_changed=False)
+    take_place(run.folder, folder)
+    run.folder = folder
+    say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
+
+
+def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph, processes: Processes) -> Run:
+    """A fresh model, the same in every process; from then on each has its own random numbers."""
     set_seed(config.seed)
-    encoder = TextEncoder(config.text)
+    encoder = TextEncoder(config.text).to(processes.device)
     trains_text = config.text.frozen_epochs is not None
-    features = features_for(config, graph, TextEncoder(config.text) if trains_text else encoder)
+    features = features_for(config, graph, TextEncoder(config.text).to(processes.device) if trains_text else encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
-    run = Run(folder, describe(config, graph, encoder, features, source), config, graph, encoder, features, model)
-    partial = run.folder = begin_folder(folder, MARKER)
-    try:
-        write_text(partial / "config.yaml", config.to_yaml())
-        examples = Examples(data, run)
-        if model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
-            # encoded with all threads, before training takes its share of them
-            _ = examples.vectors
-            _ = examples.tokens if model.graph_encoder.uses_tokens else None
-        with _threads(config.training.threads):
-            (_fit if parameter_count(model) else _keep)(examples, run, folder)
-        write_json(folder / MARKER, read_about(folder) | {"finished": True})
-    except KeyboardInterrupt:
-        if run.folder != folder:  # nothing to keep yet
-            raise
-        say(f"interrupted; {folder} keeps the best model so far.")
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return Run.load(folder, graph.folder)
+    about = describe(config, graph, encoder, features, source) | {"processes": processes.count}
+    if processes.index:
+        set_seed(int(np.random.SeedSequence([config.seed, processes.index]).generate_state(1)[0]))
+    return Run(folder, about, config, graph, encoder, features, model.to(processes.device))
+
+
+def _check_same(folder: Path, about: dict[str, Any]) -> None:
+    before = read_about(folder)
+    choose = "name another folder, or begin anew with --force"
+    if different := differences(before, about):
+        more = f", and {len(different) - 3} more" if len(different) > 3 else ""
+        raise UserError(
+            f"{folder} holds an unfinished run that is not this one: {'; '.join(different[:3])}{more}. To go on with it, give the"
+            f" same settings and data; else {choose}."
+        )
+    if not (folder / CHECKPOINT).is_file():
+        raise UserError(f"{folder} holds an unfinished run without a checkpoint to go on from; {choose}.")
+    changed = [f"{k} {v}" for k, v in before.get("versions", {}).items() if about["versions"].get(k) != v]
+    if changed:
+        say(f"note: {folder} was begun with {', '.join(changed)}; numbers may differ in their last digits from here on.")
 
 
 @contextmanager
@@ -221,78 +163,275 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _keep(examples: Examples, run: Run, folder: Path) -> None:
-    """A model without parameters has nothing to train: it is evaluated and kept."""
-    row = {"epoch": 0, "dev_accuracy": accuracy(examples, "dev", live_text=False)}
-    write_text(run.folder / "metrics.jsonl", json.dumps(row) + "\n")
-    run.save(row, text_changed=False)
-    take_place(run.folder, folder)
-    run.folder = folder
-    say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
+class _Signals:
+    """Ctrl-C and a polite request to end are noted, and acted on where nothing is half done; a second Ctrl-C ends at once."""
+
+    def __init__(self) -> None:
+        self.asked_to_stop = False
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.asked_to_stop:
+            raise KeyboardInterrupt
+        self.asked_to_stop = True
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        before: dict[signal.Signals, Any] = {}
+        try:
+            with suppress(ValueError):  # not the main thread: signals are another's business
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    before[number] = signal.signal(number, self._note)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
-def _fit(examples: Examples, run: Run, folder: Path) -> None:
-    """Train, and keep the best epoch: the run takes its place in ``folder`` once there is a model to keep."""
-    config, settings = run.config, run.config.training
-    thaw = config.text.frozen_epochs
-    run.encoder.requires_grad_(thaw == 0)
-    parameters = [*run.model.parameters(), *run.encoder.parameters()]
-    optimiser = torch.optim.RAdam(_groups(run, config), decoupled_weight_decay=True)
-    order = np.array(examples.data.split("train"))
-    shuffler = np.random.default_rng(config.seed)
-    best: dict[str, Any] = {"dev_accuracy": -1.0}
-    rows = ""
-    for epoch in range(settings.epochs):
-        began = time.monotonic()
-        live_text = thaw is not None and epoch >= thaw
-        if live_text:
-            run.encoder.requires_grad_(True)
+@dataclass(frozen=True)
+class _Part:
+    """What one process computes at once: a micro-batch of a step."""
+
+    questions: Numbers  # of this process; may be none
+    of: Numbers  # the step's, in all processes
+    is_first: bool
+    is_last: bool
+
+
+class _Training:
+    """One training on its way from :class:`Place` to place."""
+
+    def __init__(self, examples: Examples, processes: Processes, folder: Path, record: Record) -> None:
+        self.examples, self.run, self.processes, self.folder, self.record = examples, examples.run, processes, folder, record
+        self.config, self.settings = self.run.config, self.run.config.training
+        self.parameters = [*self.run.model.parameters(), *self.run.encoder.parameters()]
+        self.optimiser = make_optimiser(self.run, self.config)
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.scaler = torch.amp.GradScaler(processes.device.type, enabled=self.settings.precision == "float16")
+        self.questions = training_subset(examples.data.split("train"), self.settings, self.config.seed)
+        self.steps_an_epoch = -(-len(self.questions) // (self.settings.batch_size * processes.count))
+        self.last_step = self.settings.epochs * self.steps_an_epoch
+        if self.settings.max_steps is not None:
+            self.last_step = min(self.last_step, self.settings.max_steps)
+        self.place = Place()
+        self.clock = Clock(self.settings.checkpoint_every)
+        self.signals = _Signals()
+
+    def go_on(self) -> None:
+        """Take up an interrupted training."""
+        self.place, randomness = load_checkpoint(self.run, self.optimiser, self.scaler)
+        set_random_state(randomness[self.processes.index], self.processes.device)
+        if self.processes.is_main:
+            self.record.go_on(self.folder, self.place)
+        say(f"going on with {self.folder}: epoch {self.place.epoch + 1}, after step {self.place.step}.")
+
+    def fit(self) -> None:
+        """Train to the end; the run takes its place in ``folder`` once there is something to keep."""
+        orders = shuffled(self.questions, self.config.seed, self.place.epoch)
+        with self.signals.noted():
+            try:
+                while not self._is_over():
+                    self._train_epoch(next(orders))
+                    self._end_epoch()
+            except _Stopped:
+                self._save()
+                self._say_how_to_go_on()
+                raise KeyboardInterrupt from None
+
+    def _is_over(self) -> bool:
+        last = self.place.epoch - 1  # the last epoch done
+        thaw = self.config.text.frozen_epochs
+        waited = self.place.best and last - self.place.best["last_better"] >= self.settings.patience
+        at_end = self.place.epoch >= self.settings.epochs or (self.place.step >= self.last_step and not self.place.step_in_epoch)
+        return at_end or bool(waited and (thaw is None or last > thaw))
+
+    @property
+    def _trains_text(self) -> bool:
+        thaw = self.config.text.frozen_epochs
+        return thaw is not None and self.place.epoch >= thaw
+
+    def _parts(self, order: Numbers) -> list[_Part]:
+        """What is left to do of an epoch."""
+        place, size = self.place, self.settings.batch_size * self.processes.count
+        if self._trains_text and self.settings.length_window > 1:
+            seed = (self.config.seed, place.epoch)
+            cut = batches_of_like_length(order, size, self.examples.lengths, self.settings.length_window, seed)
+        else:
+            cut = batches(order, size)
+        left = cut[place.step_in_epoch : place.step_in_epoch + self.last_step - place.step]
+        parts = []
+        for step in left:
+            mine = share(step, self.processes.index, self.processes.count)
+            micro = batches(mine, self.settings.micro_batch or max(1, len(mine))) or [mine]
+            parts += [_Part(m, step, is_first=m is micro[0], is_last=m is micro[-1]) for m in micro]
+        return parts
+
+    def _train_epoch(self, order: Numbers) -> None:
+        place, run = self.place, self.run
+        run.encoder.requires_grad_(self._trains_text)
         run.model.train()
-        run.encoder.train(live_text)
-        total = 0.0
-        shuffled = shuffler.permutation(order)
-        starts = range(0, len(order), settings.batch_size)
-        for start in track(starts, f"epoch {epoch + 1} of at most {settings.epochs}"):
-            questions = shuffled[start : start + settings.batch_size]
-            optimiser.zero_grad(set_to_none=True)
-            size = settings.micro_batch or len(questions)
-            for micro in range(0, len(questions), size):
-                batch = examples.batch(questions[micro : micro + size].tolist())
-                loss = question_loss(examples.scores(batch, live_text), batch) / len(questions)
-                loss.backward()  # type: ignore[no-untyped-call]
-                total += float(loss.detach()) * len(questions)
-            clip_grad_norm_(parameters, settings.clip)
-            optimiser.step()
-        row = {
-            "epoch": epoch + 1,
-            "loss": total / len(order),
-            "dev_accuracy": accuracy(examples, "dev", live_text),
-            "seconds": round(time.monotonic() - began, 2),
+        run.encoder.train(self._trains_text or self.config.text.frozen_dropout)
+        parts = self._parts(order)
+        began = time.monotonic() - place.seconds
+        sums = torch.zeros(2, dtype=torch.float64, device=self.processes.device)
+        with bar(self._label(), self.steps_an_epoch) as advance:
+            for part, batch in one_ahead(parts, self._load):
+                if part.is_first:
+                    self.optimiser.zero_grad(set_to_none=True)
+                    sums.zero_()
+                if batch is not None:
+                    sums += self._backward(batch, len(part.of))
+                if not part.is_last:
+                    continue
+                save, stop = self._step(sums.tolist(), part.of)
+                place.seconds = time.monotonic() - began
+                advance(place.step_in_epoch, self._label())
+                if stop:
+                    raise _Stopped
+                if save:
+                    self._save()
+                    self.clock.restart()
+
+    def _load(self, part: _Part) -> tuple[_Part, Batch | None]:
+        return part, self.examples.batch(part.questions.tolist()) if len(part.questions) else None
+
+    def _backward(self, batch: Batch, questions: int) -> Tensor:
+        """Add the gradient of a micro-batch's share of the mean loss over the step's ``questions``.
+
+        Returns the sums of its questions' losses, and of how far they are from guessing.
+        """
+        live = self._trains_text or self.config.text.frozen_dropout
+        score = self.examples.scores(batch, live)
+        losses = question_losses(score, batch)
+        self.scaler.scale(losses.sum() / questions).backward()  # type: ignore[no-untyped-call]
+        self.place.spread = max(self.place.spread, float(largest_spread(score.detach(), batch)))
+        losses = losses.detach()
+        return torch.stack([losses.sum(), from_guessing(losses, batch)]).double()
+
+    def _step(self, sums: list[float], questions: Numbers) -> tuple[bool, bool]:
+        """Take a step, and note it. Returns whether to save and whether to stop, which all processes agree on."""
+        place, settings = self.place, self.settings
+        save = self.processes.is_main and self.clock.is_due(place.step + 1)
+        beside = [*sums, save, self.signals.asked_to_stop]
+        loss, from_chance, saves, stops = self.processes.total_gradients(self.parameters, beside)
+        factor = learning_rate_factor(settings, place.step, self.last_step)
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        self.scaler.unscale_(self.optimiser)
+        norm = float(clip_grad_norm_([p for p in self.parameters if p.grad is not None], settings.clip))
+        place.step += 1
+        check_finite(loss, norm, place, self.config)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        place.step_in_epoch += 1
+        place.loss += loss
+        place.from_chance += from_chance
+        place.questions += len(questions)
+        place.chance += float(self.examples.chance[questions].sum())
+        if place.step % settings.log_every == 0:
+            row = {"step": place.step, "epoch": place.epoch + 1, "loss": loss / len(questions), "gradient_norm": norm}
+            self._note(row | self._current_rates())
+        return bool(saves), bool(stops)
+
+    def _current_rates(self) -> dict[str, float]:
+        rates = {"learning_rate": self.optimiser.param_groups[0]["lr"]}
+        return rates | ({"text_learning_rate": self.optimiser.param_groups[2]["lr"]} if self._trains_text else {})
+
+    def _end_epoch(self) -> None:
+        """Measure on dev, and keep the model if it is as good as the best."""
+        place = self.place
+        began = time.monotonic()
+        dev = share(np.array(self.examples.data.split("dev")), self.processes.index, self.processes.count)
+        right = count_right(self.examples, dev.tolist(), self._trains_text, self._stop_if_alone)
+        total = self.processes.total(torch.tensor(right, device=self.processes.device))
+        place.spread = self.processes.largest(place.spread)
+        row: dict[str, Any] = {
+            "epoch": place.epoch + 1,
+            "step": place.step,
+            "loss": place.loss / place.questions,
+            "dev_accuracy": int(total) / len(self.examples.data.split("dev")),
+            **self._current_rates(),
+            "seconds": round(place.seconds + time.monotonic() - began, 2),
         }
-        rows += json.dumps(row) + "\n"
-        write_text(run.folder / "metrics.jsonl", rows)
-        if not np.isfinite(row["loss"]):
-            raise UserError(f"the loss is {row['loss']} in epoch {epoch + 1}: try a smaller training.learning_rate.")
-        if row["dev_accuracy"] >= best["dev_accuracy"]:
-            improved = row["dev_accuracy"] > best["dev_accuracy"]
-            best = row | {"last_better": epoch if improved else best["last_better"]}
-            run.save({k: v for k, v in row.items() if k != "seconds"}, text_changed=live_text)
-            if run.folder != folder:
-                take_place(run.folder, folder)
-                run.folder = folder
-        say(f"epoch {row['epoch']:>3}  loss {row['loss']:.4f}  dev {row['dev_accuracy']:.1%}  best {best['dev_accuracy']:.1%}")
-        if epoch - best["last_better"] >= settings.patience and epoch >= (thaw or 0):
-            break
+        if wrong := collapse(place, self.config):
+            row["warning"] = wrong
+        self._note(row)
+        before = place.best.get("dev_accuracy", -1.0)
+        if row["dev_accuracy"] >= before:
+            last_better = place.epoch if row["dev_accuracy"] > before else place.best["last_better"]
+            place.best = {"dev_accuracy": row["dev_accuracy"], "last_better": last_better}
+            if self.processes.is_main:
+                kept = {k: row[k] for k in ("epoch", "step", "loss", "dev_accuracy")}
+                self.run.save(kept, text_changed=self._trains_text)
+                self._take_place()
+        if self.processes.is_main:
+            self.record.draw(self.folder)
+        shown = f"dev {row['dev_accuracy']:.1%}  best {place.best['dev_accuracy']:.1%}"
+        say(f"epoch {row['epoch']:>3}  loss {row['loss']:.4f}  {shown}  {row['seconds']:.0f} s")
+        if wrong:
+            say(f"warning: in epoch {row['epoch']} {wrong}")
+        place.next_epoch()
+
+    def _stop_if_alone(self) -> None:
+        """Ctrl-C is heeded while measuring too, where no other process waits for this one."""
+        if self.signals.asked_to_stop and self.processes.count == 1:
+            raise _Stopped
+
+    def _note(self, row: dict[str, Any]) -> None:
+        if self.processes.is_main:
+            self.record.add(row, self.run.folder, self.place)
+
+    def _save(self) -> None:
+        """Write a checkpoint; all processes take part, one writes."""
+        randomness = self.processes.gather(random_state(self.processes.device))
+        if self.processes.is_main:
+            save_checkpoint(self.run, self.optimiser, self.scaler, self.place, randomness, self._trains_text)
+            self._take_place()
+            self.record.draw(self.folder)
+
+    def _take_place(self) -> None:
+        if self.run.folder != self.folder:
+            take_place(self.run.folder, self.folder)
+            self.run.folder = self.folder
+
+    def _label(self) -> str:
+        place = self.place
+        loss = f"  loss {place.loss / place.questions:.4f}" if place.questions else ""
+        dev = f"  best dev {place.best['dev_accuracy']:.1%}" if place.best else ""
+        return f"epoch {place.epoch + 1} of at most {self.settings.epochs}{loss}{dev}"
+
+    def _say_how_to_go_on(self) -> None:
+        place = self.place
+        say(f"saved after step {place.step} (epoch {place.epoch + 1}); the same command, without --force, goes on from there.")
+        if place.best:
+            say(f"{self.folder} keeps the best model so far (dev {place.best['dev_accuracy']:.1%}).")
+
+
+class _Stopped(Exception):
+    """The user asked to stop, and everything is in a state to be saved."""
+
+
+@contextmanager
+def _on(device: torch.device, run: Run) -> Iterator[None]:
+    for module in (run.model, run.encoder):
+        module.to(device)
+    try:
+        yield
+    finally:
+        for module in (run.model, run.encoder):
+            module.to("cpu")
 
 
 def evaluate(run: Run, data: PreparedData, split: str) -> dict[str, Any]:
     """Accuracy of a run on a split, beside the baseline that needs no training."""
     require_same_graph(run, data)
     tuned = run.config.text.frozen_epochs is not None
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with telling_of_memory(run.config), _on(device, run):
+        measured = accuracy(Examples(data, run, device), split, live_text=tuned)
     return {
         "split": split,
         "questions": len(data.split(split)),
-        "accuracy": accuracy(Examples(data, run), split, live_text=tuned),
+        "accuracy": measured,
         "most_edges": most_edges_accuracy(data, split),
     }
 

@@ -86,6 +86,8 @@ class Run:
             raise UserError(
                 f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now."
             )
+        if "metrics" not in about and not (folder / WEIGHTS).exists():
+            raise UserError(f"the training of {folder} has not ended an epoch yet; go on with it by `mhgrn train` first.")
         tensors = load_tensors(folder / WEIGHTS)
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
         # node features come from the encoder as it was before training

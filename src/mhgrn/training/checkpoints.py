@@ -1,0 +1,159 @@
+"""What an interrupted training goes on from: weights, optimiser, random numbers and place, in one file without pickle."""
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mhgrn.errors import UserError
+from mhgrn.storage import load_about, load_tensors, save_tensors
+from mhgrn.training.run import TEXT_PREFIX, Run
+
+CHECKPOINT = "checkpoint.safetensors"
+MODEL, OPTIMISER, RANDOM = "model.", "optimiser.", "random"
+# settings that decide nothing of the result
+BOOKKEEPING = ("training.checkpoint_every", "training.log_every", "training.tensorboard")
+
+
+@dataclass
+class Place:
+    """Where a training stands, and what it remembers of the way."""
+
+    epoch: int = 0  # epochs done
+    step_in_epoch: int = 0
+    step: int = 0  # steps done in all
+    loss: float = 0.0  # sum over this epoch's questions
+    chance: float = 0.0  # the same for a model that knows nothing: Σ log (number of choices)
+    from_chance: float = 0.0  # sum of how far each question's loss was from that
+    questions: int = 0  # trained on in this epoch
+    spread: float = 0.0  # largest difference between two choices' scores in this epoch
+    seconds: float = 0.0  # spent on this epoch
+    best: dict[str, Any] = field(default_factory=dict)  # the best epoch's row, and when dev accuracy last rose
+    log_bytes: int = 0  # of metrics.jsonl so far
+
+    def next_epoch(self) -> None:
+        self.epoch += 1
+        self.step_in_epoch = self.questions = 0
+        self.loss = self.chance = self.from_chance = self.spread = self.seconds = 0.0
+
+
+class Clock:
+    """Says when the next checkpoint is due: after so many steps, or so many minutes."""
+
+    def __init__(self, every: int | str) -> None:
+        number, _, unit = str(every).partition(" ")
+        self.steps = None if unit == "minutes" else int(number)
+        self.seconds = 60 * float(number)
+        self.restart()
+
+    def restart(self) -> None:
+        self._since = time.monotonic()
+
+    def is_due(self, step: int) -> bool:
+        return step % self.steps == 0 if self.steps is not None else time.monotonic() - self._since >= self.seconds
+
+
+def save_checkpoint(
+    run: Run, optimiser: torch.optim.Optimizer, scaler: Any, place: Place, randomness: Tensor, text_changed: bool
+) -> None:
+    """Write the checkpoint of ``run.folder``; the one before stays until this one is whole."""
+    tensors = {MODEL + name: tensor for name, tensor in run.model.state_dict().items()}
+    if text_changed:
+        tensors |= {TEXT_PREFIX + name: tensor for name, tensor in run.encoder.model.state_dict().items()}
+    state = optimiser.state_dict()
+    for number, values in state["state"].items():
+        tensors |= {f"{OPTIMISER}{number}.{name}": torch.as_tensor(value) for name, value in values.items()}
+    tensors[RANDOM] = randomness
+    about = {"place": asdict(place), "groups": state["param_groups"], "scaler": scaler.state_dict()}
+    save_tensors(run.folder / CHECKPOINT, tensors, about)
+
+
+def load_checkpoint(run: Run, optimiser: torch.optim.Optimizer, scaler: Any) -> tuple[Place, Tensor]:
+    """Put everything back as it was; returns the place and every process's random state."""
+    path = run.folder / CHECKPOINT
+    tensors, about = load_tensors(path), load_about(path)
+    try:
+        randomness = tensors.pop(RANDOM)
+        parts: dict[str, dict[str, Tensor]] = {MODEL: {}, TEXT_PREFIX: {}, OPTIMISER: {}}
+        for name, tensor in tensors.items():
+            prefix = next(p for p in parts if name.startswith(p))
+            parts[prefix][name.removeprefix(prefix)] = tensor
+        run.model.load_state_dict(parts[MODEL])
+        if parts[TEXT_PREFIX]:
+            run.encoder.model.load_state_dict(parts[TEXT_PREFIX])
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in parts[OPTIMISER].items():
+            number, _, what = name.partition(".")
+            state.setdefault(int(number), {})[what] = tensor
+        optimiser.load_state_dict({"state": state, "param_groups": about["groups"]})
+        scaler.load_state_dict(about["scaler"])
+        place = Place(**{f.name: about["place"][f.name] for f in fields(Place)})
+    except (StopIteration, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"{path} does not fit its run ({reason}); begin anew with --force.") from None
+    return place, randomness
+
+
+def random_state(device: torch.device) -> Tensor:
+    """The state of every source of random numbers of this process, as bytes of a fixed number."""
+    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    assert kind == "MT19937"
+    version, numbers, next_gauss = random.getstate()
+    python = [version, *numbers]
+    parts = [
+        torch.get_rng_state().numpy(),
+        np.asarray(keys, dtype=np.uint32),
+        np.array([position, has_gauss], dtype=np.int64),
+        np.array([gauss, np.nan if next_gauss is None else next_gauss]),
+        np.array(python, dtype=np.int64),
+    ]
+    if device.type == "cuda":
+        parts.append(torch.cuda.get_rng_state(device).numpy())
+    return torch.from_numpy(np.concatenate([part.view(np.uint8) for part in parts]))
+
+
+def set_random_state(state: Tensor, device: torch.device) -> None:
+    """Undo what :func:`random_state` noted down."""
+    sizes = [len(torch.get_rng_state()), 4 * 624, 16, 16, 8 * 626]
+    torch_state, keys, numpy_ints, floats, python, cuda = (part.copy() for part in np.split(state.cpu().numpy(), np.cumsum(sizes)))
+    torch.set_rng_state(torch.from_numpy(torch_state))
+    position, has_gauss = numpy_ints.view(np.int64).tolist()
+    gauss, next_gauss = floats.view(np.float64).tolist()
+    np.random.set_state(("MT19937", keys.view(np.uint32), position, has_gauss, gauss))
+    version, *numbers = python.view(np.int64).tolist()
+    random.setstate((version, tuple(numbers), None if np.isnan(next_gauss) else next_gauss))
+    if device.type == "cuda" and len(cuda):
+        torch.cuda.set_rng_state(torch.from_numpy(cuda), device)
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What decides a run and is not the same in two descriptions of one, each as a few words."""
+    found = []
+    for what, name in (
+        ("graph_fingerprint", "the graph"),
+        ("text_weights", "the text encoder's weights"),
+        ("feature_dim", "the width of the node features"),
+        ("processes", "the number of processes"),
+    ):
+        if before.get(what) != now[what]:
+            is_number = isinstance(now[what], int)
+            found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is another")
+    if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
+        found.append("the prepared data is another")
+    old, new = _flat(before["config"]), _flat(now["config"])
+    for key in [*new, *(key for key in old if key not in new)]:
+        if key not in BOOKKEEPING and old.get(key) != new.get(key):
+            found.append(f"{key} was {old.get(key)} and is {new.get(key)}")
+    return found
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat

@@ -1,0 +1,60 @@
+"""Telling when training goes wrong: nothing is learnt, numbers overflow, memory runs out."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from mhgrn.config import Config
+from mhgrn.errors import UserError
+from mhgrn.training.checkpoints import Place
+
+# the mean loss and each question's are so near to those of guessing, relatively, if nothing is learnt
+AT_CHANCE, EACH_AT_CHANCE = 0.005, 0.05
+OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory")
+
+
+def check_finite(loss: float, norm: float, place: Place, config: Config) -> None:
+    """Stop where the loss or its gradient is no number. (float16 may overflow; its scaling then leaves the step out.)"""
+    what = "the loss" if not math.isfinite(loss) else "the gradient's norm"
+    if math.isfinite(loss) and (math.isfinite(norm) or config.training.precision == "float16"):
+        return
+    rates = "training.learning_rate" + (" and text.learning_rate" if config.text.frozen_epochs is not None else "")
+    raise UserError(
+        f"{what} is {norm if math.isfinite(loss) else loss} at step {place.step} (epoch {place.epoch + 1}): try smaller {rates},"
+        " or training.schedule=warmup_linear; look also for infinite values in the node features."
+    )
+
+
+def collapse(place: Place, config: Config) -> str | None:
+    """What is wrong with an epoch in which the model has told no choices apart, and what to try; None if nothing is."""
+    advice = "try a smaller training.learning_rate, training.schedule=warmup_linear or another seed"
+    if config.text.frozen_epochs is not None:
+        advice = "try a smaller text.learning_rate, training.schedule=warmup_linear, more text.frozen_epochs or another seed"
+    if place.spread < 1e-6:
+        return f"every choice of every question got the same score; {advice}."
+    guess = place.chance / place.questions
+    loss = place.loss / place.questions
+    if abs(loss - guess) < AT_CHANCE * guess and place.from_chance / place.questions < EACH_AT_CHANCE * guess:
+        return f"the loss of every question stayed near {guess:.3f}, that of guessing; if it goes on so, {advice}."
+    return None
+
+
+@contextmanager
+def telling_of_memory(config: Config) -> Iterator[None]:
+    """Running out of memory is said in one line that names the settings which need less of it."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        text = str(error)
+        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and not any(part in text for part in OUT_OF_MEMORY):
+            raise
+        settings = config.training
+        at_once = settings.micro_batch or settings.batch_size
+        reason = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+        raise UserError(
+            f"out of memory with {at_once} questions at once: set training.micro_batch to fewer (a step still learns from its whole"
+            f" batch), and training.eval_batch (now {settings.eval_batch}) if it happens after an epoch's steps. `mhgrn prepare"
+            f" --max-nodes` makes subgraphs smaller. ({reason})"
+        ) from None

@@ -1,0 +1,61 @@
+"""The record of a training: JSON lines, and TensorBoard's files if wanted."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from mhgrn.errors import UserError
+from mhgrn.storage import append_text
+from mhgrn.training.checkpoints import Place
+
+METRICS = "metrics.jsonl"
+BOARD = "tensorboard"
+NOT_CURVES = ("step", "epoch", "seconds")
+
+
+class Record:
+    """Appends rows to ``metrics.jsonl``; a run that goes on first drops what came after its checkpoint."""
+
+    def __init__(self, tensorboard: bool) -> None:
+        self._make_writer = _summary_writer() if tensorboard else None
+        self._writer: Any = None
+        self._waiting: list[dict[str, Any]] = []
+        self._from_step = 0
+
+    def go_on(self, folder: Path, place: Place) -> None:
+        path = folder / METRICS
+        if path.is_file() and path.stat().st_size > place.log_bytes:
+            os.truncate(path, place.log_bytes)
+        self._from_step = place.step + 1
+
+    def add(self, row: dict[str, Any], folder: Path, place: Place) -> None:
+        place.log_bytes += append_text(folder / METRICS, json.dumps(row) + "\n")
+        if self._make_writer is not None:
+            self._waiting.append(row)
+
+    def draw(self, folder: Path) -> None:
+        """Hand TensorBoard the new rows; once the folder has its place, since its files are reopened by name."""
+        if self._make_writer is None:
+            return
+        if self._writer is None:
+            self._writer = self._make_writer(str(folder / BOARD), purge_step=self._from_step or None)
+        for row in self._waiting:
+            part = "epoch" if "dev_accuracy" in row else "step"
+            for name, value in row.items():
+                if name not in NOT_CURVES and isinstance(value, int | float):
+                    self._writer.add_scalar(f"{part}/{name}", value, row["step"])
+        self._waiting.clear()
+        self._writer.flush()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _summary_writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("training.tensorboard needs TensorBoard: pip install 'mhgrn[tensorboard]'.") from None
+    return SummaryWriter

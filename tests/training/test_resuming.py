@@ -1,0 +1,179 @@
+"""Interrupted in this process, again and again; and what a checkpoint holds. Real kills are in tests/cli/test_training.py."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mhgrn.config import Config
+from mhgrn.data.prepared import PreparedData
+from mhgrn.errors import UserError
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.training.checkpoints import CHECKPOINT, Clock, differences, random_state, set_random_state
+from mhgrn.training.loop import train
+from mhgrn.training.run import read_about
+from tiny_encoder import letter_encoder
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return letter_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def settings(encoder: Path, text: dict[str, Any] | None = None, **training: Any) -> Config:
+    return Config.of(
+        {
+            "features": "random",
+            "mhgrn": {"hidden_dim": 8},
+            "text": {"encoder": str(encoder), "pooling": "cls", "frozen_epochs": 1, "learning_rate": 1e-3, **(text or {})},
+            "training": {"epochs": 3, "patience": 3, "batch_size": 6, "log_every": 1, **training},
+        }
+    )
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+def interrupted(folder: Path, at_step: int, **how: Any) -> None:
+    """Train, with Ctrl-C once the step's row is written."""
+
+    def press() -> None:
+        while not over.is_set():
+            for place in (folder, *folder.parent.glob(f".{folder.name}.partial-*")):
+                log = place / "metrics.jsonl"
+                if log.is_file() and f'{{"step": {at_step},' in log.read_text(encoding="utf-8"):
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+            time.sleep(0.001)
+
+    over = threading.Event()
+    thread = threading.Thread(target=press)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(folder=folder, **how)
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("text", [{}, {"frozen_epochs": None}, {"frozen_epochs": 2, "frozen_dropout": True}], ids=str)
+def test_a_training_interrupted_many_times_ends_in_the_same_digits(
+    text: dict[str, Any], encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    how = {"data": small_data, "config": settings(encoder, text), "graph": starter_graph}
+    whole = train(folder=tmp_path / "whole", **how)
+    assert rows(tmp_path / "whole")[-1]["step"] == 24
+    for step in sorted(random.Random(0).sample(range(1, 23), 4)):
+        interrupted(tmp_path / "broken", step, **how)
+        assert (tmp_path / "broken" / CHECKPOINT).is_file()
+    again = train(folder=tmp_path / "broken", **how)
+    assert rows(tmp_path / "broken") == rows(tmp_path / "whole")
+    assert again.about["metrics"] == whole.about["metrics"]
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "whole")]
+    assert weights[0] == weights[1]
+    assert not (tmp_path / "broken" / CHECKPOINT).exists()
+    assert read_about(tmp_path / "broken")["finished"]
+
+
+def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(
+    encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    how = {"data": small_data, "graph": starter_graph}
+    folder = tmp_path / "run"
+    interrupted(folder, 2, config=settings(encoder), **how)
+    with pytest.raises(UserError, match=r"not this one: training\.batch_size was 6 and is 7\. To go on .*--force"):
+        train(config=settings(encoder, batch_size=7), folder=folder, **how)
+    checkpoint = (folder / CHECKPOINT).read_bytes()
+    (folder / CHECKPOINT).write_bytes(checkpoint[:-1])
+    with pytest.raises(UserError, match="damaged"):
+        train(config=settings(encoder), folder=folder, **how)
+    (folder / CHECKPOINT).unlink()
+    with pytest.raises(UserError, match=r"without a checkpoint .* --force"):
+        train(config=settings(encoder), folder=folder, **how)
+    (folder / CHECKPOINT).write_bytes(checkpoint)
+    # how often to save and to log decides nothing, and may change on the way
+    run = train(config=settings(encoder, checkpoint_every="1 minutes", log_every=5), folder=folder, **how)
+    assert run.about["finished"]
+
+
+def test_steps_may_be_limited_and_questions_be_fewer(
+    encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    for name, limits, last in (
+        ("steps", {"max_steps": 11}, 11),
+        ("share", {"train_fraction": 0.25}, 6),
+        ("questions", {"max_questions": 7, "subset": "first"}, 6),
+    ):
+        train(small_data, settings(encoder, **limits), tmp_path / name, starter_graph)
+        epochs = [row for row in rows(tmp_path / name) if "dev_accuracy" in row]
+        assert epochs[-1]["step"] == last
+        assert len(epochs) == (2 if name == "steps" else 3)
+
+
+def test_random_numbers_go_on_where_they_were() -> None:
+    def draw() -> list[float]:
+        return [float(torch.rand(())), float(np.random.rand()), float(np.random.randn()), random.random(), random.gauss(0, 1)]
+
+    draw()  # leaves half a pair of normal numbers behind, here and in numpy
+    state = random_state(CPU)
+    expected = [draw(), draw()]
+    torch.manual_seed(7)
+    np.random.seed(7)
+    random.seed(7)
+    assert draw() != expected[0]
+    set_random_state(state, CPU)
+    assert [draw(), draw()] == expected
+
+
+def test_checkpoints_are_due_by_steps_or_by_the_clock() -> None:
+    assert [step for step in range(1, 10) if Clock(3).is_due(step)] == [3, 6, 9]
+    assert [step for step in range(1, 10) if Clock("4 steps").is_due(step)] == [4, 8]
+    assert Clock("0 minutes").is_due(1)
+    assert not Clock("5 minutes").is_due(1)
+
+
+@pytest.mark.parametrize("wrong", ["often", "0 steps", "5 hours", -1, 0, "5minutes", "minutes"])
+def test_an_interval_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(UserError, match=r"training\.checkpoint_every"):
+        Config.of({"training": {"checkpoint_every": wrong}})
+
+
+def test_differences_name_what_decides_a_run() -> None:
+    about = {
+        "config": Config().model_dump(),
+        "graph_fingerprint": "g",
+        "text_weights": "t",
+        "feature_dim": 8,
+        "processes": 1,
+        "data": {"fingerprint": "d", "folder": "here"},
+    }
+    moved = about | {"data": {"fingerprint": "d", "folder": "there"}}
+    assert differences(about, moved) == []
+    other = Config.of({"mhgrn": {"hops": 3}, "training": {"log_every": 1, "tensorboard": True}}).model_dump()
+    changed = about | {"config": other, "graph_fingerprint": "h", "processes": 2, "data": {"fingerprint": "e"}}
+    assert differences(about, changed) == [
+        "the graph is another",
+        "the number of processes was 1 and is 2",
+        "the prepared data is another",
+        "mhgrn.hops was 2 and is 3",
+    ]
+
+
+def test_the_library_that_launches_processes_is_loaded_only_to_train() -> None:
+    code = "import sys, mhgrn.cli, mhgrn.training.loop, mhgrn.answering; assert 'accelerate' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

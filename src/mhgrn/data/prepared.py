@@ -44,7 +44,7 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
     "relation": np.uint16,
     "tail": np.uint16,
 }
-CHUNK = 64  # statements extracted or copied at a time
+CHUNK = 32  # questions grounded and extracted at a time
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def prepare(
 
 
 class _Work:
-    """Questions → chunks of statements, to be extracted or taken over from an earlier preparation."""
+    """Questions → chunks of them, to be extracted or taken over from an earlier preparation."""
 
     def __init__(self, graph: KnowledgeGraph, statement: str, earlier: "Earlier | None") -> None:
         self.grounder = Grounder(graph)
@@ -236,11 +236,12 @@ class _Work:
         self.earlier = earlier
         self.taken_over = 0
 
-    def chunks(self, questions: Iterable[Question]) -> Iterator[list[Mentions] | Subgraphs]:
-        gathered: list[Mentions] = []
+    def chunks(self, questions: Iterable[Question]) -> Iterator[list[list[Mentions]] | Subgraphs]:
+        gathered: list[list[Mentions]] = []
         for question in questions:
             mentions, old = self._mentions_or_number(question)
-            gathered += mentions
+            if old is None:
+                gathered.append(mentions)
             if len(gathered) >= CHUNK or (gathered and old is not None):
                 yield gathered
                 gathered = []

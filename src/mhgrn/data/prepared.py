@@ -1,8 +1,10 @@
 """Questions with their subgraphs, ready for a model: one folder of mapped arrays, made from one graph by one recipe."""
 
+import gc
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -211,7 +213,7 @@ def prepare(
     settings = {"statement": statement, **limits._asdict(), "lemmatiser": LEMMATISER}
     work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
     rows = [_row(q) for q in questions]
-    with new_folder(folder, MARKER) as partial:
+    with new_folder(folder, MARKER) as partial, _garbage_of_its_own():
         write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         total = sum(len(q.choices) for q in questions)
         report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total)
@@ -233,6 +235,16 @@ def prepare(
     if work.earlier is not None:
         say(f"{work.taken_over:,} of {len(questions):,} questions were taken over from the earlier preparation in {folder}.")
     return PreparedData.load(folder)
+
+
+@contextmanager
+def _garbage_of_its_own() -> Iterator[None]:
+    """Python looks for garbage among what is made from here on, not each time through all modules and questions as well."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _row(question: Question) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class Grounder:
         self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
         self._is_odd = lru_cache(maxsize=1 << 18)(self._may_be_another_word)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
+        self._words_of_name = lru_cache(maxsize=1 << 16)(lambda name: tuple(tokenise(name)))
         self._seen = _Seen(self)
 
     def concepts(self, text: str, answer: str | None = None) -> list[str]:
@@ -104,7 +105,7 @@ class Grounder:
         names = {name for reading in readings for name in self._names(reading)}
         if not names:
             return ()
-        roots = {self._lemma(words[0]) for name in names if len(words := tokenise(name)) == 1}
+        roots = {self._lemma(words[0]) for name in names if len(words := self._words_of_name(name)) == 1}
         if not self.published:  # a lemma that is no concept would take a concept's place and then be dropped
             roots = {root for root in roots if self._is_concept(root)}
         candidates = names | roots
@@ -112,9 +113,9 @@ class Grounder:
         kept = set()
         for name in shortest:
             if name not in BLACKLIST:
-                root = "_".join(map(self._lemma, tokenise(name)))
+                root = "_".join(map(self._lemma, self._words_of_name(name)))
                 kept.add(root if root in shortest else name)
-        kept |= {name for name in candidates if tuple(tokenise(name)) in readings}
+        kept |= {name for name in candidates if self._words_of_name(name) in readings}
         return tuple(kept if self.published else _without_variants(kept))
 
     def _names(self, words: Words) -> list[str]:

@@ -76,11 +76,12 @@ def test_real_questions(shared_data: Path, tmp_path: Path) -> None:
 
 
 WORDS = """dog dogs dog's ice ice-cream cream x-ray ray x colour color grey gray cafe café bake baker bathe bath high higher see saw
-    seen the a my their of to have having it want wanted make one sometimes people 2,000 2000 , . ?""".split()
+    seen the a my their of to have having it want wanted make one sometimes people 2,000 2000 , . ? salt shaker
+    insturment""".split()
 NAMES = """dog dogs ice cream ice_cream ice-cream x x-ray x_ray ray colour color gray cafe bake baker bath bathe high higher see saw
     seen seeing have have_dog having_dog see_dog saw_dogs seeing_dog seen_dog see_the_dog dog_of_ice want_dog make one the of
     to_see_it it dog_ice_cream bake_ice_cream gray_dog the_dog of_the dog_to_see_ice_cream_x want_to wanted
-    sometimes_people 2000 see_dog_of_ice""".split()
+    sometimes_people 2000 see_dog_of_ice saltshaker instrument see_instrument""".split()
 texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=15).map(" ".join)
 choices = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 facts = st.tuples(st.sampled_from(NAMES), st.sampled_from(["IsA", "AtLocation"]), st.sampled_from(NAMES))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph, extract_all
+from mhgrn.data.subgraphs import ANSWER, MOST_NODES, OTHER, QUESTION, Extractor, Limits, Subgraph, extract_all
 from mhgrn.kg import KnowledgeGraph, Schema
 from mhgrn.text.grounding import Mentions
 
@@ -78,6 +78,17 @@ def test_a_subgraph_is_what_its_definition_says(seed: int, n: int, count: int, c
 N, HUBS = 600, (0, 1)
 
 
+def random_question(rng: np.random.Generator) -> list[Mentions]:
+    """Statements that mention some concepts all, and some each."""
+    common = random_mentions(rng, N, 12)
+    found = []
+    for _ in range(int(rng.integers(0, 6))):
+        own = random_mentions(rng, N, 3)
+        answer = {*common.answer, *own.answer}
+        found.append(Mentions(sorted({*common.question, *own.question} - answer), sorted(answer)))
+    return found
+
+
 @cache
 def hub_facts() -> set[tuple[int, int, int]]:
     """Two concepts with facts to nearly all others, by several relations; few facts elsewhere."""
@@ -116,11 +127,11 @@ def test_rows_of_hubs_are_looked_up_with_the_same_result(seed: int, hubs: int, c
 @pytest.mark.parametrize("cap", [None, 7])
 def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None) -> None:
     rng = np.random.default_rng(1)
-    mentions = [random_mentions(rng, N, 12) for _ in range(64 * 17 + 5)]  # more chunks than are in flight
+    questions = [random_question(rng) for _ in range(16 * 17 + 5)]  # more chunks than are in flight
     extractor = Extractor(hub_graph(), Limits(cap))
-    expected = [extractor(m) for m in mentions]
+    expected = [extractor(m) for question in questions for m in question]
     for workers in (1, 2, 3):
-        chunks = [mentions[i : i + 64] for i in range(0, len(mentions), 64)]
+        chunks = [questions[i : i + 16] for i in range(0, len(questions), 16)]
         done = extractor.several(chunks[3])  # one was extracted before
         found = list(extract_all(hub_graph(), iter([*chunks[:3], done, *chunks[4:]]), Limits(cap), workers))
         for name in ("concepts", "types", "head", "relation", "tail"):
@@ -129,6 +140,35 @@ def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None)
         for name, sizes in {"nodes": [len(s.concepts) for s in expected], "facts": [len(s.head) for s in expected]}.items():
             assert np.concatenate([getattr(chunk, name) for chunk in found]).tolist() == sizes
         assert np.concatenate([chunk.cut for chunk in found]).tolist() == [s.cut for s in expected]
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 10**6),
+    cap=st.one_of(st.none(), st.integers(0, 30)),
+    degree=st.one_of(st.none(), st.integers(0, 1000)),
+)
+def test_statements_of_a_question_are_extracted_together_as_one_by_one(seed: int, cap: int | None, degree: int | None) -> None:
+    rng = np.random.default_rng(seed)
+    questions = [random_question(rng) for _ in range(3)]
+    extractor = Extractor(hub_graph(), Limits(cap, degree))
+    found = extractor.several(questions)
+    node = fact = 0
+    for number, mentions in enumerate(m for question in questions for m in question):
+        nodes, facts = slice(node, node + int(found.nodes[number])), slice(fact, fact + int(found.facts[number]))
+        node, fact = nodes.stop, facts.stop
+        columns = found.concepts[nodes], found.types[nodes], found.head[facts], found.relation[facts], found.tail[facts]
+        assert_is(Subgraph(*columns, int(found.cut[number])), by_definition(hub_facts(), mentions, cap, degree))
+    assert (node, fact) == (len(found.concepts), len(found.head))
+
+
+def test_a_subgraph_may_have_more_nodes_than_its_numbers_usually_count() -> None:
+    middles = MOST_NODES + 10
+    graph = graph_of(middles + 2, {(hub, hub, middle) for hub in (0, 1) for middle in range(2, middles + 2)})
+    found = Extractor(graph)(Mentions([0], [1]))
+    assert found.concepts.tolist() == list(range(middles + 2))
+    assert found.head.tolist() == [0] * middles + [1] * middles
+    assert found.tail.tolist() == [*range(2, middles + 2)] * 2
 
 
 def test_no_statements_give_no_subgraphs() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
 from mhgrn.kg import Fact, KnowledgeGraph, Schema, concept_name
+from mhgrn.kg.spelling import one_edit_away
 
 NAMES = ["cat", "dog", "furniture_store", "naïve", "x-ray", "desk", "a_b", "a"]
 RELATIONS = ["IsA", "PartOf", "Eats"]
@@ -188,3 +189,13 @@ def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
         KnowledgeGraph.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="is not a knowledge graph"):
         KnowledgeGraph.load(tmp_path)
+
+
+@given(st.text(alphabet="abc", min_size=1, max_size=5), st.sets(st.text(alphabet="abc-", min_size=1, max_size=6), min_size=2))
+def test_words_like_another_are_those_an_edit_away(word: str, names: set[str]) -> None:
+    graph = KnowledgeGraph.from_facts([("zebra", "IsA", name) for name in names])
+    near = {other for other in one_edit_away(word) if graph.knows_word(other)}
+    assert graph.words_like(word) == near
+    assert graph.with_facts([(word, "IsA", "zebra")]).words_like(word) == near | {
+        other for other in one_edit_away(word) if graph.with_facts([(word, "IsA", "zebra")]).knows_word(other)
+    }

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.text.grounding import Grounder, Mentions, _spans
+from mhgrn.kg.kernels import MOST_SPANS, MOST_WORDS
+from mhgrn.text.grounding import Grounder, Mentions
 from mhgrn.text.lemmas import BLACKLIST, STOP_WORDS, lemma, tokenise
 from mhgrn.text.statements import fill_in_the_blank
 
@@ -277,13 +278,30 @@ def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
     """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
     stem = (part * 10_000)[:10_000]
     words = tokenise(stem)
-    spans = list(_spans(words, lambda *pair: True, lambda *pair: True, with_gaps=True))
-    assert len(spans) <= 8 * len(words)
-    assert sum(map(len, spans)) <= 32 * len(words)
+    asked_of_all = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))  # looks at every span
+    asked_of_all._spans([asked_of_all._numbered(stem)], [b""])
+    spans = asked_of_all._seen.spans
+    assert spans.count <= MOST_SPANS * len(words)
+    assert spans.ptr[spans.count] <= 4 * MOST_WORDS * len(words)
     statement = fill_in_the_blank(stem, "a dog")
     found = Grounder(graph_of("dog", "cat")).mentions(statement, "a dog")
     assert found.answer == [0]
     assert found.question == []
+
+
+@given(st.lists(st.sampled_from(["dog", "the", "odd"]), min_size=1, max_size=40))
+def test_no_text_has_more_spans_than_there_is_room_for(words: list[str]) -> None:
+    grounder = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))
+    [spans] = grounder._spans([grounder._numbered(" ".join(words))], [b""])
+    assert len(spans) <= MOST_SPANS * len(words)
+    assert sum(map(len, (grounder._words_of(span) for span in spans))) <= MOST_WORDS * len(words)
+
+
+def test_what_was_seen_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    grounder = Grounder(graph_of("dog", "cat"))
+    first = grounder.mentions("dogs and cats", "cat")
+    monkeypatch.setattr("mhgrn.text.grounding.REMEMBERED", 0)
+    assert grounder.mentions("dogs and cats", "cat") == first == Mentions([0], [2])
 
 
 def test_a_long_stem_has_the_concepts_of_its_parts() -> None:

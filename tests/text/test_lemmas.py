@@ -180,3 +180,8 @@ def test_a_graph_made_by_other_rules_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("mhgrn.kg.graph.LEMMATISER", LEMMATISER + "0")
     with pytest.raises(UserError, match="Build the graph again"):
         KnowledgeGraph.load(tmp_path / "graph")
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aσΣ's,.-_0123 \u00a0\u0301\u00a8\u2019\u200d")), max_size=30))
+def test_no_word_goes_beyond_a_space(text: str) -> None:
+    assert tokenise(text) == [word for part in text.split(" ") for word in tokenise(part)]

@@ -1,9 +1,12 @@
 """Questions with their subgraphs, ready for a model: one folder of mapped arrays, made from one graph by one recipe."""
 
+import gc
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -44,7 +47,7 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
     "relation": np.uint16,
     "tail": np.uint16,
 }
-CHUNK = 64  # statements extracted or copied at a time
+CHUNK = 32  # questions grounded and extracted at a time
 
 
 @dataclass(frozen=True)
@@ -165,8 +168,15 @@ class PrepareOptions:
 
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
     """The concepts of each of a question's statements."""
+    return ground_all([question], grounder, statement)[0]
+
+
+def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> list[list[Mentions]]:
+    """:func:`ground` of several questions, which takes less than one by one."""
     build = BUILDERS[statement]
-    return grounder.all_mentions([build(question.stem, choice) for choice in question.choices], question.choices)
+    statements = [build(question.stem, choice) for question in questions for choice in question.choices]
+    mentions = iter(grounder.all_mentions(statements, [choice for question in questions for choice in question.choices]))
+    return [list(islice(mentions, len(question.choices))) for question in questions]
 
 
 def statement_builder(name: str, questions: Sequence[Question]) -> str:
@@ -202,8 +212,8 @@ def prepare(
     limits = Limits(options.max_nodes, options.max_degree)
     settings = {"statement": statement, **limits._asdict(), "lemmatiser": LEMMATISER}
     work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
-    rows = [{k: v for k, v in asdict(q).items() if k != "concept" or v is not None} for q in questions]
-    with new_folder(folder, MARKER) as partial:
+    rows = [_row(q) for q in questions]
+    with new_folder(folder, MARKER) as partial, _garbage_of_its_own():
         write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         total = sum(len(q.choices) for q in questions)
         report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total)
@@ -227,8 +237,22 @@ def prepare(
     return PreparedData.load(folder)
 
 
+@contextmanager
+def _garbage_of_its_own() -> Iterator[None]:
+    """Python looks for garbage among what is made from here on, not each time through all modules and questions as well."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _row(question: Question) -> dict[str, Any]:
+    return {name: value for name, value in vars(question).items() if name != "concept" or value is not None}
+
+
 class _Work:
-    """Questions → chunks of statements, to be extracted or taken over from an earlier preparation."""
+    """Questions → chunks of them, to be extracted or taken over from an earlier preparation."""
 
     def __init__(self, graph: KnowledgeGraph, statement: str, earlier: "Earlier | None") -> None:
         self.grounder = Grounder(graph)
@@ -236,29 +260,39 @@ class _Work:
         self.earlier = earlier
         self.taken_over = 0
 
-    def chunks(self, questions: Iterable[Question]) -> Iterator[list[Mentions] | Subgraphs]:
-        gathered: list[Mentions] = []
-        for question in questions:
-            mentions, old = self._mentions_or_number(question)
-            gathered += mentions
-            if len(gathered) >= CHUNK or (gathered and old is not None):
-                yield gathered
-                gathered = []
-            if old is not None:
+    def chunks(self, questions: Sequence[Question]) -> Iterator[list[list[Mentions]] | Subgraphs]:
+        for start in range(0, len(questions), CHUNK):
+            gathered: list[list[Mentions]] = []
+            for mentions, old in self._mentions_or_numbers(questions[start : start + CHUNK]):
+                if old is None:
+                    gathered.append(mentions)
+                    continue
+                if gathered:
+                    yield gathered
+                    gathered = []
                 assert self.earlier is not None
                 self.taken_over += 1
                 yield self.earlier.subgraphs(old)
-        if gathered:
-            yield gathered
+            if gathered:
+                yield gathered
 
-    def _mentions_or_number(self, question: Question) -> tuple[list[Mentions], int | None]:
-        number = None if self.earlier is None else self.earlier.number(question)
-        if number is not None and self.earlier is not None and self.earlier.same_names:
-            return [], number
-        mentions = ground(question, self.grounder, self.statement)
-        if number is not None and self.earlier is not None and self.earlier.mentions_are(number, mentions):
-            return [], number
-        return mentions, None
+    def _mentions_or_numbers(self, questions: Sequence[Question]) -> Iterator[tuple[list[Mentions], int | None]]:
+        """For each question what it mentions, or its number in the earlier preparation if it is to be taken over."""
+        earlier = self.earlier
+        if earlier is None:
+            for mentions in ground_all(questions, self.grounder, self.statement):
+                yield mentions, None
+            return
+        numbers = [earlier.number(question) for question in questions]
+        to_ground = [q for q, number in zip(questions, numbers, strict=True) if number is None or not earlier.same_names]
+        grounded = iter(ground_all(to_ground, self.grounder, self.statement))
+        for number in numbers:
+            if number is not None and earlier.same_names:
+                yield [], number
+                continue
+            mentions = next(grounded)
+            is_same = number is not None and earlier.mentions_are(number, mentions)
+            yield mentions, number if is_same else None
 
 
 def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Any]:

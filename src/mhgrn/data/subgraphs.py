@@ -14,6 +14,7 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.text.grounding import Mentions
 
 QUESTION, ANSWER, OTHER = 0, 1, 2  # node types
+MOST_NODES = 2**16 - 1  # of a subgraph with small local numbers
 
 
 @dataclass(frozen=True)
@@ -66,34 +67,46 @@ class Extractor:
     def __init__(self, graph: KnowledgeGraph, limits: Limits = Limits()) -> None:
         self.graph = graph
         self.limits = limits
-        self._local = np.zeros(len(graph), dtype=np.int32)  # concept → local number
-        self._touched = np.zeros(len(graph), dtype=np.uint8)  # concept → whether one or more mentioned concepts are next to it
-        self._inside = np.zeros(len(graph) // 64 + 1, dtype=np.uint64)  # a bit for each concept: small enough to stay in cache
+        self._touched = np.zeros(len(graph), dtype=np.uint8)  # concept → which mentioned concepts are next to it
+        self._place = np.zeros(len(graph), dtype=np.int32)  # concept → its place among the nodes at hand
+        self._marked = np.zeros(_MARKS, dtype=np.uint8)
+        self._room = _room_for_facts(np.uint16)  # kept, because new memory costs more than what is written to it
 
     def __call__(self, mentions: Mentions) -> Subgraph:
-        found = self.several([mentions])
+        found = self.several([[mentions]])
         return Subgraph(found.concepts, found.types, found.head, found.relation, found.tail, int(found.cut[0]))
 
-    def several(self, mentions: Sequence[Mentions]) -> Subgraphs:
-        """The subgraphs of several statements."""
+    def several(self, questions: Sequence[Sequence[Mentions]]) -> Subgraphs:
+        """The subgraphs of the statements of several questions."""
         graph, limits = self.graph, self.limits
-        questions = np.array([len(m.question) for m in mentions], dtype=np.int64)
-        ptr = np.cumsum([0, *(len(m.question) + len(m.answer) for m in mentions)], dtype=np.int64)
+        mentions = [m for question in questions for m in question]
+        question_ptr = np.cumsum([0, *map(len, questions)], dtype=np.int64)
+        statement_ptr = np.cumsum([0, *(len(m.question) + len(m.answer) for m in mentions)], dtype=np.int64)
+        first_side = np.array([len(m.question) for m in mentions], dtype=np.int64)
         mentioned = np.array([concept for m in mentions for side in m for concept in side], dtype=np.int64)
-        rows = graph.neighbour_ptr, graph.neighbour, graph.head_ptr, graph.tail, graph.relation
-        scratch = self._touched, self._local, self._inside
         most_nodes = len(graph) if limits.max_nodes is None else limits.max_nodes
         most_neighbours = len(graph) if limits.max_degree is None else limits.max_degree
-        return Subgraphs(*_extract(*rows, ptr, questions, mentioned, most_nodes, most_neighbours, *scratch))
+        rows = graph.neighbour_ptr, graph.neighbour, graph.head_ptr, graph.tail, graph.relation
+        asked = question_ptr, statement_ptr, first_side, mentioned, most_nodes, most_neighbours
+        scratch = self._touched, self._place, self._marked
+        found, self._room = _extract(*rows, *asked, *scratch, self._room, MOST_NODES)
+        if found[0].max(initial=0) > MOST_NODES:
+            found, _ = _extract(*rows, *asked, *scratch, _room_for_facts(np.int32), len(graph))
+        return Subgraphs(*found)
+
+
+def _room_for_facts(number: type[np.integer[Any]]) -> tuple[Ints, Ints, Ints]:
+    """For heads, relations and tails; ``number`` is the type of local numbers."""
+    return np.empty(0, number), np.empty(0, np.uint16), np.empty(0, number)
 
 
 def extract_all(
-    graph: KnowledgeGraph, chunks: Iterable[list[Mentions] | Subgraphs], limits: Limits, workers: int
+    graph: KnowledgeGraph, chunks: Iterable[list[list[Mentions]] | Subgraphs], limits: Limits, workers: int
 ) -> Iterator[Subgraphs]:
-    """The subgraphs of many statements in their order, by several threads; chunks that are subgraphs already pass through."""
+    """The subgraphs of many questions in their order, by several threads; chunks that are subgraphs already pass through."""
     free: list[Extractor] = []
 
-    def extract(chunk: Sequence[Mentions]) -> Subgraphs:
+    def extract(chunk: Sequence[Sequence[Mentions]]) -> Subgraphs:
         extractor = free.pop() if free else Extractor(graph, limits)
         found = extractor.several(chunk)
         free.append(extractor)
@@ -120,51 +133,86 @@ def _extract(
     head_ptr: Ints,
     tails: Ints,
     relations: Ints,
+    question_ptr: Ints,
     statement_ptr: Ints,
     questions: Ints,
     mentioned: Ints,
     max_nodes: int,
     max_degree: int,
     touched: NDArray[Any],
-    local: NDArray[Any],
-    inside: NDArray[Any],
-) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]:
-    """The fields of :class:`Subgraphs`. ``touched`` and ``inside`` are zero before and after."""
+    place: NDArray[Any],
+    marked: NDArray[Any],
+    room_for_facts: tuple[Ints, Ints, Ints],
+    most: int,
+) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints], tuple[Ints, Ints, Ints]]:
+    """The fields of :class:`Subgraphs`, and the room for heads, relations and tails, which may have grown.
+
+    ``touched``, ``place`` and ``marked`` are zero before and after. A subgraph of more than ``most`` nodes is left without facts.
+    The statements of a question have most nodes in common: its rows of the graph are read once, and each statement takes its facts
+    from what was found.
+    """
     size = len(questions)
     nodes, facts, cut = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
     concepts, types = np.empty(256 * size, np.int32), np.empty(256 * size, np.uint8)
-    head, relation, tail = np.empty(4096 * size, np.int32), np.empty(4096 * size, np.uint16), np.empty(4096 * size, np.int32)
-    node = fact = 0
-    for i in range(size):
-        mine = mentioned[statement_ptr[i] : statement_ptr[i + 1]]
-        middles = _middles(neighbour_ptr, neighbour, mine, max_degree, touched)
-        total = len(mine) + len(middles)
-        count = min(total, max_nodes)
-        cut[i] = total - count
-        nodes[i] = count
-        if node + count > len(concepts):
-            concepts, types = _grown(concepts, node + count), _grown(types, node + count)
-        for j in range(count):
-            concepts[node + j] = mine[j] if j < len(mine) else middles[j - len(mine)]
-            types[node + j] = QUESTION if j < questions[i] else ANSWER if j < len(mine) else OTHER
-        ours = concepts[node : node + count]
-        facts[i] = _facts_among(head_ptr, tails, relations, ours, local, inside, head[fact:], relation[fact:], tail[fact:])
-        if fact + facts[i] > len(head):  # the room was too small: once more with enough
-            end = fact + facts[i]
-            head, relation, tail = _grown(head, end), _grown(relation, end), _grown(tail, end)
-            _facts_among(head_ptr, tails, relations, ours, local, inside, head[fact:], relation[fact:], tail[fact:])
-        node += count
-        fact += facts[i]
-    return (
-        nodes,
-        facts,
-        cut,
-        concepts[:node].copy(),
-        types[:node].copy(),
-        head[:fact].copy(),
-        relation[:fact].copy(),
-        tail[:fact].copy(),
-    )
+    head, relation, tail = room_for_facts
+    node_count = fact_count = 0
+    for q in range(len(question_ptr) - 1):
+        first, last = question_ptr[q], question_ptr[q + 1]
+        ours = mentioned[statement_ptr[first] : statement_ptr[last]]
+        common = _common(ours, last - first, place)
+        between = _between_common(neighbour_ptr, neighbour, common, max_degree, touched)
+        begin, largest = node_count, 0
+        for i in range(first, last):
+            mine = mentioned[statement_ptr[i] : statement_ptr[i + 1]]
+            middles = _middles(neighbour_ptr, neighbour, mine, between, max_degree, touched)
+            total = len(mine) + len(middles)
+            nodes[i] = min(total, max_nodes)
+            cut[i] = total - nodes[i]
+            if node_count + nodes[i] > len(concepts):
+                concepts, types = _grown(concepts, node_count + nodes[i]), _grown(types, node_count + nodes[i])
+            for j in range(nodes[i]):
+                concepts[node_count + j] = mine[j] if j < len(mine) else middles[j - len(mine)]
+                types[node_count + j] = QUESTION if j < questions[i] else ANSWER if j < len(mine) else OTHER
+            node_count += nodes[i]
+            largest = max(largest, nodes[i])
+        _forget(neighbour_ptr, neighbour, common, max_degree, touched)
+        if largest > most:
+            continue
+        # nodes by their numbers among all nodes of the question
+        union, which = _union(concepts[begin:node_count], place)
+        ptr, tail_of, relation_of = _facts_among(head_ptr, tails, relations, union, place, marked)
+        local = np.full(len(union), -1, np.int32)
+        start = 0
+        for i in range(first, last):
+            chosen = which[start : start + nodes[i]]
+            start += nodes[i]
+            room = fact_count
+            for j in range(len(chosen)):
+                local[chosen[j]] = j
+                room += ptr[chosen[j] + 1] - ptr[chosen[j]]
+            if room > len(head):
+                head, relation, tail = _grown(head, room), _grown(relation, room), _grown(tail, room)
+            facts[i] = _facts_of(chosen, ptr, tail_of, relation_of, local, head, relation, tail, fact_count) - fact_count
+            fact_count += facts[i]
+            for u in chosen:
+                local[u] = -1
+    of_nodes = concepts[:node_count].copy(), types[:node_count].copy()
+    of_facts = head[:fact_count].copy(), relation[:fact_count].copy(), tail[:fact_count].copy()
+    return (nodes, facts, cut, *of_nodes, *of_facts), (head, relation, tail)
+
+
+@kernel
+def _facts_of(
+    nodes: Ints, ptr: Ints, tails: Ints, relations: Ints, local: Ints, head: Ints, relation: Ints, tail: Ints, at: int
+) -> int:
+    """Write the facts of some nodes as far as their tails have local numbers; where they end."""
+    end = np.uint64(at)  # unsigned numbers are quicker indices
+    for i in range(len(nodes)):
+        for e in range(ptr[nodes[i]], ptr[nodes[i] + 1]):
+            t = local[np.uint32(tails[np.uint64(e)])]
+            head[end], relation[end], tail[end] = i, relations[np.uint64(e)], t
+            end += np.uint64(t >= 0)  # if it has none, the next is written over it
+    return int(end)
 
 
 @kernel
@@ -175,31 +223,114 @@ def _grown(array: Ints, size: int) -> Ints:
 
 
 @kernel
-def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
-    """Unmentioned concepts next to at least two mentioned ones, ascending. ``touched`` is zero before and after."""
-    room = 0
+def _common(mentioned: Ints, statements: int, place: NDArray[Any]) -> Ints:
+    """The concepts that all statements of a question mention; ``mentioned`` are those of one after the other."""
+    common = np.empty(len(mentioned), np.int64)
+    count = 0
     for m in mentioned:
+        place[m] += 1
+        if place[m] == statements:
+            common[count] = m
+            count += 1
+    for m in mentioned:
+        place[m] = 0
+    return common[:count]
+
+
+# What ``touched`` says of a concept: how many concepts next to it all statements of the question mention (0, 1, or 2 for more),
+# how many others this statement does, whether it is mentioned itself: by all of them, by this one.
+_ONE, _TWO, _BY_COMMON = 1, 2, 3
+_ONE_MORE, _TWO_MORE, _BY_MORE = 4, 8, 12
+_COMMON, _MENTIONED = 16, 32
+
+
+@kernel
+def _between_common(ptr: Ints, neighbour: Ints, common: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
+    """The concepts next to at least two of ``common``, ascending; ``touched`` is left marked."""
+    room = 0
+    for m in common:
+        touched[m] |= _COMMON
         if ptr[m + 1] - ptr[m] <= max_degree:
             room += ptr[m + 1] - ptr[m]
     found = np.empty(room, np.int64)
-    for m in mentioned:
-        touched[m] = 2  # never found
     count = 0
-    for m in mentioned:
+    for m in common:
         if ptr[m + 1] - ptr[m] <= max_degree:
-            for e in range(ptr[m], ptr[m + 1]):
-                n = neighbour[e]
-                if touched[n] == 1:
-                    found[count] = n
-                    count += 1
-                if touched[n] < 2:
-                    touched[n] += 1
-    for m in mentioned:
+            for n in neighbour[ptr[m] : ptr[m + 1]]:
+                so_far = touched[n] & _BY_COMMON
+                found[count] = n
+                count += so_far == _ONE
+                touched[n] += so_far < _TWO
+    return np.sort(found[:count])
+
+
+@kernel
+def _forget(ptr: Ints, neighbour: Ints, common: Ints, max_degree: int, touched: NDArray[Any]) -> None:
+    for m in common:
         touched[m] = 0
         if ptr[m + 1] - ptr[m] <= max_degree:
-            for e in range(ptr[m], ptr[m + 1]):
-                touched[neighbour[e]] = 0
-    return np.sort(found[:count])
+            for n in neighbour[ptr[m] : ptr[m + 1]]:
+                touched[n] = 0
+
+
+@kernel
+def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, between: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
+    """Unmentioned concepts next to at least two mentioned ones, ascending; ``between`` are those next to two that all statements
+    mention. ``touched`` is left as it was."""
+    room = 0
+    for m in mentioned:
+        touched[m] |= _MENTIONED
+        if not touched[m] & _COMMON and ptr[m + 1] - ptr[m] <= max_degree:
+            room += ptr[m + 1] - ptr[m]
+    more = np.empty(room, np.int64)
+    count = 0
+    for m in mentioned:
+        if not touched[m] & _COMMON and ptr[m + 1] - ptr[m] <= max_degree:
+            for n in neighbour[ptr[m] : ptr[m + 1]]:
+                so_far = (touched[n] & _BY_COMMON) + ((touched[n] & _BY_MORE) >> 2)
+                more[count] = n
+                count += so_far == 1 and not touched[n] & _MENTIONED
+                if so_far < 2:
+                    touched[n] += _ONE_MORE
+    more = np.sort(more[:count])
+    middles = np.empty(len(between) + count, np.int64)
+    total = j = 0
+    for n in between:
+        while j < count and more[j] < n:
+            middles[total] = more[j]
+            total += 1
+            j += 1
+        if not touched[n] & _MENTIONED:
+            middles[total] = n
+            total += 1
+    while j < count:
+        middles[total] = more[j]
+        total += 1
+        j += 1
+    for m in mentioned:
+        touched[m] &= ~_MENTIONED
+        if not touched[m] & _COMMON and ptr[m + 1] - ptr[m] <= max_degree:
+            for n in neighbour[ptr[m] : ptr[m + 1]]:
+                touched[n] &= ~_BY_MORE
+    return middles[:total]
+
+
+@kernel
+def _union(concepts: Ints, place: NDArray[Any]) -> tuple[Ints, Ints]:
+    """The distinct concepts, and the number of each among these. ``place`` is left with these numbers + 1."""
+    union, which = np.empty(len(concepts), np.int32), np.empty(len(concepts), np.int32)
+    count = 0
+    for i in range(len(concepts)):
+        c = concepts[i]
+        if place[c] == 0:
+            union[count] = c
+            count += 1
+            place[c] = count
+        which[i] = place[c] - 1
+    return union[:count], which
+
+
+_MARKS = 1 << 14  # concepts are marked by the last bits of their numbers: few enough to stay in the nearest cache
 
 
 @kernel
@@ -210,42 +341,43 @@ def _is_hub(degree: int, nodes: int) -> bool:
 
 @kernel
 def _facts_among(
-    ptr: Ints,
-    tails: Ints,
-    relations: Ints,
-    concepts: Ints,
-    local: NDArray[Any],
-    inside: NDArray[Any],
-    head: Ints,
-    relation: Ints,
-    tail: Ints,
-) -> int:
-    """All facts between ``concepts``, by local numbers, as far as there is room: how many there are. ``inside`` is zero before
-    and after."""
-    n, room = len(concepts), len(head)
-    for i in range(n):
-        c = concepts[i]
-        local[c] = i
-        inside[c >> 6] |= np.uint64(1) << np.uint64(c & 63)
+    ptr: Ints, tails: Ints, relations: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any]
+) -> tuple[Ints, Ints, Ints]:
+    """All facts between ``concepts``: a pointer, tails as numbers among these (``place`` - 1), relations. ``place`` and ``marked``
+    are zero afterwards."""
+    n = len(concepts)
+    longest = 0
+    for c in concepts:
+        marked[c & (_MARKS - 1)] = 1
+        longest = max(longest, ptr[c + 1] - ptr[c])
     by_number = np.sort(concepts)
-    count = 0
+    found = np.empty(longest, np.int64)
+    rows = np.zeros(n + 1, np.int64)
+    tail, relation = np.empty(64 * n, np.int32), np.empty(64 * n, np.uint16)
+    total = 0
     for i in range(n):
         start, end = ptr[concepts[i]], ptr[concepts[i] + 1]
+        count = 0
         if _is_hub(end - start, n):
+            e = start
             for other in by_number:
-                e = start + np.searchsorted(tails[start:end], other)
+                e += np.searchsorted(tails[e:end], other)
                 while e < end and tails[e] == other:
-                    if count < room:
-                        head[count], relation[count], tail[count] = i, relations[e], local[other]
+                    found[count] = e
                     count += 1
                     e += 1
         else:
             for e in range(start, end):
-                t = tails[e]
-                if (inside[t >> 6] >> np.uint64(t & 63)) & np.uint64(1):
-                    if count < room:
-                        head[count], relation[count], tail[count] = i, relations[e], local[t]
-                    count += 1
+                found[count] = e
+                count += marked[tails[e] & (_MARKS - 1)]
+        if total + count > len(tail):
+            tail, relation = _grown(tail, total + count), _grown(relation, total + count)
+        for k in range(count):
+            number = place[tails[found[k]]] - 1
+            tail[total], relation[total] = number, relations[found[k]]
+            total += number >= 0
+        rows[i + 1] = total
     for c in concepts:
-        inside[c >> 6] = np.uint64(0)
-    return count
+        marked[c & (_MARKS - 1)] = 0
+        place[c] = 0
+    return rows, tail, relation

@@ -7,6 +7,7 @@ import numpy as np
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.spelling import one_edit_away
 from mhgrn.kg.strings import StringIndex
 from mhgrn.text.lemmas import concept_pattern, inflected, lemma, tokenise
 
@@ -23,6 +24,8 @@ class ExtendedGraph(KnowledgeGraph):
     >>> len(more), len(base)
     (3, 2)
     """
+
+    arrays_tell_all = False
 
     def __init__(self, base: KnowledgeGraph, facts: Iterable[tuple[str, str, str]]) -> None:
         new: dict[str, int] = {}
@@ -49,6 +52,9 @@ class ExtendedGraph(KnowledgeGraph):
 
     def knows_word(self, word: str) -> bool:
         return word in self._new_words or super().knows_word(word)
+
+    def words_like(self, word: str) -> set[str]:
+        return super().words_like(word) | self._new_words.keys() & set(one_edit_away(word))
 
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         return super().with_pattern(lemmas) + self._new_patterns.get(lemmas, [])

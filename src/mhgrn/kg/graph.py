@@ -188,6 +188,8 @@ class KnowledgeGraph:
 
     # ---- asking it
 
+    arrays_tell_all = True  # whether the arrays hold every word and pattern
+
     def __len__(self) -> int:
         """The number of concepts."""
         return int(self.about["concepts"])
@@ -228,6 +230,14 @@ class KnowledgeGraph:
         """Whether a lower-cased word is one of the concepts' names, or has the lemma of one."""
         return self._words.find(word) is not None
 
+    def words_like(self, word: str) -> set[str]:
+        """The words that differ from a lower-cased one of ASCII letters by a letter, see :func:`one_edit_away`; and it itself."""
+        from mhgrn.kg.kernels import one_edit_away_in
+
+        words = self._words
+        near = one_edit_away_in(words.slots, words.ptr, words.data, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
+        return {words[number] for number in near.tolist()}
+
     def lists_word(self, word: str) -> bool:
         """Whether the lemma dictionary has a lower-cased word; loads it only for a word that the graph does not know."""
         number = self._words.find(word)
@@ -249,6 +259,11 @@ class KnowledgeGraph:
     def begins_pattern(self, first: str, second: str) -> bool:
         """Whether these are the first lemmas of the pattern of a concept of three or four words."""
         return self._beginnings.find(f"{first} {second}") is not None
+
+    @property
+    def indices(self) -> tuple[StringIndex, StringIndex, StringIndex]:
+        """The patterns, the first two lemmas of longer ones, and the words: for kernels, which look up many."""
+        return self._patterns, self._beginnings, self._words
 
     def neighbours(self, concept: int) -> Ints:
         return self.neighbour[self.neighbour_ptr[concept] : self.neighbour_ptr[concept + 1]]

@@ -1,4 +1,4 @@
-"""Compiled kernels over texts: number them, find the fields of lines and the patterns of names.
+"""Compiled kernels over texts: number them, find the fields of lines, the patterns of names, and the spans that have patterns.
 
 They are in one file because numba compiles a kernel anew when its own file changes, not when one that it calls does elsewhere.
 """
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
+from mhgrn.kg.spelling import LETTERS
 from mhgrn.text.lemmas import LONGEST
 
 Array = NDArray[Any]
@@ -527,3 +528,204 @@ def find_patterns(
         pattern[i] = intern_last(slots, ptr, data, count, length)
         count += pattern[i] == count
     return unlisted_count, count
+
+
+# ---- the spans of texts in which concepts are found
+
+
+DETERMINER, ODD, FOUND = 1, 2, 4  # traits of a word of a text: passed over in a span; may have to be read as another; is a concept
+MOST_SPANS, MOST_WORDS = 8, 32  # of a text: no more spans than so many for each of its words, and words in all of these
+
+Index = tuple[Array, Array, Array]  # slots, pointer and bytes of a StringIndex
+Texts = tuple[Array, Array]  # pointer and bytes
+
+
+@kernel
+def _join(words: Any, size: int, texts: Texts, spaced: bool, into: Array) -> int:
+    """Write the texts of some words one behind the other, spaces between if ``spaced``; the length."""
+    ptr, data = texts
+    length = 0
+    for i in range(size):
+        if spaced and i > 0:
+            into[length] = 32
+            length += 1
+        for j in range(ptr[words[i]], ptr[words[i] + 1]):
+            into[length] = data[j]
+            length += 1
+    return length
+
+
+@kernel
+def _holds(index: Index, text: Array, length: int) -> bool:
+    number: int = find_text(index[0], index[1], index[2], text, 0, length)[0]
+    return number >= 0
+
+
+PAIRS = 1 << 16  # remembered: texts have most of their pairs of words in common with those before
+_PAIR_FINDS, _PAIR_BEGINS = 1, 2
+
+
+@kernel
+def _pair(
+    first: int, second: int, lemmas: Texts, spellings: Texts, indices: tuple[Index, Index, Index], published: bool, text: Array
+) -> int:
+    """Whether a concept has the lemmas of two words, or is found by them written as one; whether a longer pattern begins so."""
+    patterns, beginnings, known = indices
+    words = (first, second)
+    length = _join(words, 2, lemmas, True, text)
+    result = _PAIR_BEGINS if _holds(beginnings, text, length) else 0
+    if _holds(patterns, text, length) or (not published and _holds(known, text, _join(words, 2, spellings, False, text))):
+        result |= _PAIR_FINDS
+    return result
+
+
+@kernel
+def _equals(words: Array, start: int, end: int, others: Array, first: int, last: int) -> bool:
+    if end - start != last - first:
+        return False
+    for i in range(end - start):  # noqa: SIM110 (compiled)
+        if words[start + i] != others[first + i]:
+            return False
+    return True
+
+
+@kernel
+def _place_of_pair(first: int, second: int) -> tuple[Any, Any]:
+    """Under which key two words are remembered, and where."""
+    key = (np.uint64(first) << np.uint64(32)) | np.uint64(second + 1)
+    return key, (key ^ (key >> np.uint64(25))) & np.uint64(PAIRS - 1)
+
+
+@kernel
+def _is_pattern(words: Array, size: int, lemmas: Texts, patterns: Index, text: Array) -> bool:
+    found: bool = _holds(patterns, text, _join(words, size, lemmas, True, text))
+    return found
+
+
+@kernel
+def find_spans(
+    text_ptr: Array,
+    words: Array,
+    answer_ptr: Array,
+    answers: Array,
+    traits: Array,
+    lemmas: Texts,
+    spellings: Texts,
+    indices: tuple[Index, Index, Index],
+    published: bool,
+    pair_keys: Array,
+    pairs: Array,
+    slots: Array,
+    ptr: Array,
+    data: Array,
+    count: int,
+) -> tuple[Array, Array, int]:
+    """The spans of each text that may find a concept: those whose lemmas are a pattern, and those with a word that may have to be
+    read as another. All words are numbers; a text's span that equals its answer is passed over.
+
+    A span is a word and up to three more; unless ``published`` also more, if all but four of them are articles within. Spans are
+    numbered as texts of four bytes a word. ``indices`` are the graph's patterns, beginnings of patterns, and words. Returns a
+    pointer, the spans' numbers, and how many are known now.
+    """
+    longest = 0
+    for w in words:
+        longest = max(longest, lemmas[0][w + 1] - lemmas[0][w], spellings[0][w + 1] - spellings[0][w])
+    text = np.empty(LONGEST * (longest + 1), np.uint8)
+    plain, inner = np.empty(LONGEST, np.int32), np.empty(LONGEST, np.int32)  # the words of a span, and those that are no articles
+    found_ptr = np.zeros(len(text_ptr), np.int64)
+    found = np.empty(MOST_SPANS * len(words), np.int32)
+    total = 0
+    for t in range(len(text_ptr) - 1):
+        last = text_ptr[t + 1]
+        for start in range(text_ptr[t], last):
+            may_have_gaps = not published and not traits[words[start]] & DETERMINER
+            has_odd = False
+            size = pair = inner_pair = 0
+            for end in range(start + 1, last + 1):
+                length, word = end - start, words[end - 1]
+                is_article = (traits[word] & DETERMINER) != 0
+                if (length > LONGEST and not may_have_gaps) or (size == LONGEST and not is_article):
+                    break
+                has_odd = has_odd or (traits[word] & ODD) != 0
+                if not is_article:
+                    inner[size] = word
+                    size += 1
+                if length == 2 or (size == 2 and not is_article):
+                    first = words[start]
+                    key, place = _place_of_pair(first, word)
+                    if pair_keys[place] != key:
+                        pair_keys[place], pairs[place] = key, _pair(first, word, lemmas, spellings, indices, published, text)
+                    if length == 2:
+                        pair = pairs[place]
+                    inner_pair = pairs[place]
+                is_found = False
+                if length <= LONGEST:  # as it stands
+                    plain[length - 1] = word
+                    if has_odd:
+                        is_found = True
+                    elif length == 1:
+                        is_found = (traits[word] & FOUND) != 0
+                    elif length == 2:
+                        is_found = (pair & _PAIR_FINDS) != 0
+                    else:
+                        is_found = (pair & _PAIR_BEGINS) != 0 and _is_pattern(plain, length, lemmas, indices[0], text)
+                if may_have_gaps and not is_article and size < length and not is_found:  # without articles
+                    if has_odd:
+                        is_found = True
+                    elif size == 2:
+                        is_found = (inner_pair & _PAIR_FINDS) != 0
+                    else:
+                        is_found = (inner_pair & _PAIR_BEGINS) != 0 and _is_pattern(inner, size, lemmas, indices[0], text)
+                if is_found and not _equals(words, start, end, answers, answer_ptr[t], answer_ptr[t + 1]):
+                    at = ptr[count]
+                    for i in range(start, end):
+                        for byte in range(4):
+                            data[at] = (words[i] >> (8 * byte)) & 255
+                            at += 1
+                    found[total] = intern_last(slots, ptr, data, count, 4 * length)
+                    count += found[total] == count
+                    total += 1
+        found_ptr[t + 1] = total
+    return found_ptr, found[:total], count
+
+
+# ---- misspelt words
+
+
+_LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
+
+
+@kernel
+def one_edit_away_in(slots: Array, ptr: Array, data: Array, word: Array) -> Array:
+    """The numbers of the texts that :func:`mhgrn.kg.spelling.one_edit_away` gives for a word and that are in the index."""
+    n = len(word)
+    found = np.empty((n + 1) * (2 * len(_LETTERS) + 2), np.int64)
+    other = np.empty(n + 1, np.uint8)
+    count = 0
+    for i in range(n + 1):
+        # a letter added
+        other[:i] = word[:i]
+        other[i + 1 :] = word[i:]
+        for letter in _LETTERS:
+            other[i] = letter
+            found[count], _, _ = find_text(slots, ptr, data, other, 0, n + 1)
+            count += found[count] >= 0
+        if i == n:
+            break
+        # left out
+        other[i:n] = word[i:]
+        other[i : n - 1] = word[i + 1 :]
+        found[count], _, _ = find_text(slots, ptr, data, other, 0, n - 1)
+        count += found[count] >= 0
+        # exchanged
+        other[i:n] = word[i:]
+        for letter in _LETTERS:
+            other[i] = letter
+            found[count], _, _ = find_text(slots, ptr, data, other, 0, n)
+            count += found[count] >= 0
+        # swapped with the next
+        if i < n - 1:
+            other[i], other[i + 1] = word[i + 1], word[i]
+            found[count], _, _ = find_text(slots, ptr, data, other, 0, n)
+            count += found[count] >= 0
+    return found[:count]

@@ -1,19 +1,26 @@
 """Which concepts of a graph a text mentions: a look-up of lemma n-grams, and rules for what to keep (docs/grounding.md)."""
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.interning import Interner
+from mhgrn.kg.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.spelling import one_edit_away
 from mhgrn.text.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenise
 
 KEPT = 3  # concepts kept for one span of text, the shortest names first
 SHORTEST_MISSPELT = 5  # letters; shorter words are a letter away from too many
+REMEMBERED = 1 << 20  # words and spans; with more, everything is forgotten
 
 Words = tuple[str, ...]
+Ints = NDArray[Any]
 
 
 class Mentions(NamedTuple):
@@ -25,6 +32,8 @@ class Mentions(NamedTuple):
 
 class Grounder:
     """Finds a graph's concepts in texts. Ties are broken by length, then text: the same graph always gives the same.
+
+    One per thread: it remembers what it found in spans of text, because texts share most of them.
 
     ``published`` follows the published rules to the letter: articles are not passed over, no other spelling is tried, lemmas that
     are no concepts take part; a concept of the question is dropped for any stop word in it, and one of either side for a concept
@@ -38,39 +47,57 @@ class Grounder:
     def __init__(self, graph: KnowledgeGraph, published: bool = False) -> None:
         self.graph = graph
         self.published = published
-        # texts share most of their spans, statements of a question nearly all
         self._lemma = lru_cache(maxsize=1 << 18)(graph.lemma)
         self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
         self._is_odd = lru_cache(maxsize=1 << 18)(self._may_be_another_word)
-        self._may_be_concept = lru_cache(maxsize=1 << 20)(self._pair_may_be_concept)
-        self._may_begin = lru_cache(maxsize=1 << 20)(self._may_begin_pattern)
-        self._kept = lru_cache(maxsize=1 << 20)(self._kept_of_span)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
-        self._choice = lru_cache(maxsize=1 << 16)(self._answer_side)
-        self._number = lru_cache(maxsize=1 << 20)(self._number_and_emptiness)
+        self._words_of_name = lru_cache(maxsize=1 << 16)(lambda name: tuple(tokenise(name)))
+        self._seen = _Seen(self)
 
     def concepts(self, text: str, answer: str | None = None) -> list[str]:
         """The concepts that ``text`` mentions; spans that are exactly ``answer`` are passed over.
 
         With ``published`` a lemma that is no concept may be among them; :meth:`mentions` drops it.
         """
-        spans = self._spans(tokenise(text))
-        if answer:
-            spans.discard(tuple(_without_outer_marks(tokenise(answer))))
-        return sorted({name for kept in map(self._kept, spans) for name in kept})
+        [spans] = self._spans([self._numbered(text)], [self._numbered_answer(answer or "")])
+        return sorted({self._name(number) for span in spans for number in self._seen.kept[span]})
 
-    def _spans(self, words: list[str]) -> set[Words]:
-        return _spans(words, self._may_be_concept, self._may_begin, with_gaps=not self.published)
+    def _numbered(self, text: str) -> bytes:
+        """A text's words by number, four bytes each. Words do not go beyond a space; what is between two was mostly seen before."""
+        return b"".join(map(self._seen.parts.__getitem__, text.split(" ")))
 
-    def _pair_may_be_concept(self, first: str, second: str) -> bool:
-        """Whether two words are worth looking up."""
-        if self._is_odd(first) or self._is_odd(second) or self.graph.is_pattern(f"{self._lemma(first)} {self._lemma(second)}"):
-            return True
-        return not self.published and self.graph.knows_word(first + second)
+    def _numbered_answer(self, text: str) -> bytes:
+        return self._numbered_words(_without_outer_marks(tokenise(text)))
 
-    def _may_begin_pattern(self, first: str, second: str) -> bool:
-        """Whether a span of more words that begins with these two is worth looking up."""
-        return self._is_odd(first) or self._is_odd(second) or self.graph.begins_pattern(self._lemma(first), self._lemma(second))
+    def _numbered_words(self, words: Iterable[str]) -> bytes:
+        return array("i", map(self._seen.words.__getitem__, words)).tobytes()
+
+    def _number_of_word(self, word: str) -> int:
+        lemma = self._lemma(word)
+        is_odd = not self.graph.arrays_tell_all or self._is_odd(word)
+        traits = DETERMINER * (word in DETERMINERS) + ODD * is_odd + FOUND * self.graph.is_pattern(lemma)
+        return self._seen.add_word(word, lemma, traits)
+
+    def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> list[list[int]]:
+        """For each text the numbers of its spans in which concepts may be found; those that equal its answer are passed over."""
+        seen, spans = self._seen, self._seen.spans
+        text_ptr, words = _joined(texts)
+        spans.reserve(MOST_SPANS * len(words), 4 * MOST_WORDS * len(words))
+        indices = tuple((index.slots, index.ptr, index.data) for index in self.graph.indices)
+        of_spans = spans.slots, spans.ptr, spans.data, spans.count
+        known = spans.count
+        ptr, found, spans.count = find_spans(
+            text_ptr, words, *_joined(answers), *seen.arrays(), indices, self.published, seen.pair_keys, seen.pairs, *of_spans
+        )
+        for number in range(known, spans.count):
+            seen.kept.append(tuple(map(self._number, self._kept_of_span(self._words_of(number)))))
+        bounds, numbers = ptr.tolist(), found.tolist()
+        return [numbers[start:end] for start, end in pairwise(bounds)]
+
+    def _words_of(self, span: int) -> Words:
+        spans = self._seen.spans
+        words = spans.data[spans.ptr[span] : spans.ptr[span + 1]].view(np.int32)
+        return tuple([self._seen.spellings[word] for word in words.tolist()])
 
     def _kept_of_span(self, span: Words) -> tuple[str, ...]:
         """The shortest few of a span's concepts, by their lemma where that is among them; and those its words spell out."""
@@ -78,7 +105,7 @@ class Grounder:
         names = {name for reading in readings for name in self._names(reading)}
         if not names:
             return ()
-        roots = {self.graph.lemma(words[0]) for name in names if len(words := tokenise(name)) == 1}
+        roots = {self._lemma(words[0]) for name in names if len(words := self._words_of_name(name)) == 1}
         if not self.published:  # a lemma that is no concept would take a concept's place and then be dropped
             roots = {root for root in roots if self._is_concept(root)}
         candidates = names | roots
@@ -86,9 +113,9 @@ class Grounder:
         kept = set()
         for name in shortest:
             if name not in BLACKLIST:
-                root = "_".join(map(self.graph.lemma, tokenise(name)))
+                root = "_".join(map(self._lemma, self._words_of_name(name)))
                 kept.add(root if root in shortest else name)
-        kept |= {name for name in candidates if tuple(tokenise(name)) in readings}
+        kept |= {name for name in candidates if self._words_of_name(name) in readings}
         return tuple(kept if self.published else _without_variants(kept))
 
     def _names(self, words: Words) -> list[str]:
@@ -104,7 +131,7 @@ class Grounder:
                 found = found + graph.with_pattern((graph.lemma("".join(words)),))
             if is_odd and self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
-        return [graph.name(concept) for concept in found]
+        return list(map(self._name, found))
 
     def _lemma_in_other_spelling(self, word: str) -> str:
         return self.graph.lemma(respelt(self._lemma(word)))
@@ -134,112 +161,154 @@ class Grounder:
             return ()
         if graph.lists_word(word) or not self._are_obscure(graph.with_pattern((graph.lemma(word),))):
             return ()
-        return tuple(sorted({graph.lemma(other) for other in one_edit_away(word) if other != word and graph.knows_word(other)}))
+        return tuple(sorted({graph.lemma(other) for other in graph.words_like(word) if other != word}))
 
     def _is_concept(self, name: str) -> bool:
-        return self.graph.find(name) is not None
+        return self._number(name) >= 0
 
-    def _vocabulary_words(self, text: str) -> set[str]:
+    def _vocabulary_words(self, text: str) -> set[int]:
         """The last resort: every word that is a concept, by its lemma or as it is, and the text itself if it is one."""
         words = tokenise(text)
         candidates = {concept_name(text), "_".join(_without_outer_marks(words))}
         candidates.update(root if self._is_concept(root := self.graph.lemma(word)) else word for word in words)
-        return set(filter(self._is_concept, candidates))
+        return set(map(self._number, filter(self._is_concept, candidates)))
 
-    def _answer_side(self, choice: str) -> tuple[Words, set[str], set[int]]:
-        """The choice's words, its concepts, and the numbers of these, or of those of the last resort where there are none."""
-        found = set(self.concepts(choice))
-        numbers = self._numbers(found or self._vocabulary_words(choice), drop_any=False)
-        return tuple(_without_outer_marks(tokenise(choice))), found, numbers
+    def _number(self, name: str) -> int:
+        """A concept's number; a name that is no concept gets one below zero."""
+        seen = self._seen
+        if (number := seen.numbers.get(name)) is None:
+            concept = self.graph.find(name)
+            number = -1 - len(seen.numbers) if concept is None else concept
+            seen.add_name(name, number)
+        return number
 
-    def _number_and_emptiness(self, name: str) -> tuple[int | None, bool, bool]:
-        """A concept's number, and whether all or any of its words are stop words."""
-        stops = [word in STOP_WORDS for word in tokenise(name)]
-        return self.graph.find(name), all(stops), any(stops)
+    def _name(self, number: int) -> str:
+        seen = self._seen
+        if (name := seen.names.get(number)) is None:
+            name = self.graph.name(number)
+            seen.add_name(name, number)
+        return name
 
-    def _numbers(self, names: Iterable[str], drop_any: bool) -> set[int]:
-        numbers = set()
-        for name in _without_variants(names) if self.published else names:
-            number, all_stop, any_stop = self._number(name)
-            if number is not None and not (any_stop if drop_any else all_stop):
-                numbers.add(number)
-        return numbers
+    def _remaining(self, numbers: set[int], drop_any: bool) -> set[int]:
+        """Without names that are no concepts, that say nothing, or that lengthen others of the side."""
+        if self.published:
+            numbers = set(map(self._number, _without_variants(map(self._name, numbers))))
+            numbers = {number for number in numbers if number >= 0}
+        return numbers - (self._seen.any_stop if drop_any else self._seen.all_stop)
 
     def mentions(self, statement: str, choice: str) -> Mentions:
         """The question's and the choice's concepts in a statement. Either may be empty."""
         return self.all_mentions([statement], [choice])[0]
 
     def all_mentions(self, statements: Sequence[str], choices: Sequence[str]) -> list[Mentions]:
-        """:meth:`mentions` of a question's statements; what they have in common is looked at once."""
-        before, after = _common_ends(statements)
-        first, last = tokenise(before), tokenise(after)
-        kept = {span: found for words in (first, last) for span in self._spans(words) if (found := self._kept(span))}
-        names = {name for found in kept.values() for name in found}
-        shared = _Shared(kept, names, _nearest(first[::-1])[::-1], _nearest(last))
-        inner = (statement[len(before) : len(statement) - len(after)] for statement in statements)
-        return [self._mentions(*each, shared) for each in zip(statements, map(tokenise, inner), choices, strict=True)]
+        """:meth:`mentions` of several statements, which takes less than one by one."""
+        if self._seen.spans.count + len(self._seen.words) > REMEMBERED:
+            self._seen = _Seen(self)
+        known = self._seen.choices
+        new = list(dict.fromkeys(choice for choice in choices if choice not in known))
+        of_choices = self._spans(list(map(self._numbered, new)), [b""] * len(new))
+        for choice, spans in zip(new, of_choices, strict=True):
+            found = self._kept(spans)
+            concepts = self._remaining(found or self._vocabulary_words(choice), drop_any=False)
+            known[choice] = _Choice(self._numbered_answer(choice), found, concepts, sorted(concepts))
+        answers = [known[choice] for choice in choices]
+        of_statements = self._spans(list(map(self._numbered, statements)), [answer.words for answer in answers])
+        mentions = []
+        for statement, spans, answer in zip(statements, of_statements, answers, strict=True):
+            question = self._kept(spans) - answer.found or self._vocabulary_words(statement)
+            rest = self._remaining(question, drop_any=self.published) - answer.concepts
+            mentions.append(Mentions(sorted(rest), answer.in_order))
+        return mentions
 
-    def _mentions(self, statement: str, words: list[str], choice: str, shared: "_Shared") -> Mentions:
-        choice_words, found, answer = self._choice(choice)
-        names = shared.names
-        if choice_words in shared.kept:
-            names = {name for span, kept in shared.kept.items() if span != choice_words for name in kept}
-        spans = self._spans(shared.before + words + shared.after)
-        spans.discard(choice_words)
-        question = names.union(*map(self._kept, spans)) - found or self._vocabulary_words(statement)
-        return Mentions(sorted(self._numbers(question, drop_any=self.published) - answer), sorted(answer))
-
-
-class _Shared(NamedTuple):
-    """What the statements of a question have in common: which of its spans find what, and the words next to what differs."""
-
-    kept: dict[Words, tuple[str, ...]]
-    names: set[str]
-    before: list[str]
-    after: list[str]
+    def _kept(self, spans: Iterable[int]) -> set[int]:
+        kept = self._seen.kept
+        return set().union(*[kept[span] for span in spans])
 
 
-def _common_ends(statements: Sequence[str]) -> tuple[str, str]:
-    """What all statements begin with, up to a space, and what all go on with in the end, from a space on."""
-    if len(statements) == 1:
-        return "", ""
-    before = _common_start(statements)
-    before = before[: before.rfind(" ") + 1]
-    after = _common_start([statement[len(before) :][::-1] for statement in statements])[::-1]
-    return before, after[after.find(" ") :] if " " in after else ""
+class _Choice(NamedTuple):
+    """A choice's words, its concepts, and of these what remains, or else of those of the last resort."""
+
+    words: bytes
+    found: set[int]
+    concepts: set[int]
+    in_order: list[int]
 
 
-def _common_start(texts: Sequence[str]) -> str:
-    one, other = min(texts), max(texts)  # what these two have in common, all between them have
-    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:same]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
-def _nearest(words: list[str]) -> list[str]:
-    """The words up to the third that is no article."""
-    places = [i for i, word in enumerate(words) if word not in DETERMINERS][: LONGEST - 1]
-    return words[: places[-1] + 1] if len(places) == LONGEST - 1 else words
+class _Memo(dict[Key, Value]):
+    """What a function gave for each argument."""
+
+    def __init__(self, function: Callable[[Key], Value]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, key: Key) -> Value:
+        value = self[key] = self._function(key)
+        return value
 
 
-Pair = Callable[[str, str], bool]
+class _Seen:
+    """What a grounder has seen: words, spans of these, names of concepts, choices."""
+
+    def __init__(self, grounder: Grounder) -> None:
+        self.parts = _Memo[str, bytes](lambda part: grounder._numbered_words(tokenise(part)))  # between two spaces → its words
+        self.words = _Memo[str, int](grounder._number_of_word)
+        self.spellings: list[str] = []  # number of a word → the word
+        self.spans = Interner()  # of words by number, four bytes each
+        self.kept: list[tuple[int, ...]] = []  # number of a span → concepts kept of it
+        self.pair_keys, self.pairs = np.zeros(PAIRS, dtype=np.uint64), np.zeros(PAIRS, dtype=np.uint8)
+        self.choices: dict[str, _Choice] = {}
+        self.numbers: dict[str, int] = {}  # name of a concept → its number; below zero if there is none
+        self.names: dict[int, str] = {}
+        self.all_stop: set[int] = set()  # concepts all of whose words are stop words
+        self.any_stop: set[int] = set()
+        self._traits = array("B")
+        self._lemmas = _Texts()
+        self._texts = _Texts()
+
+    def add_name(self, name: str, number: int) -> None:
+        self.numbers[name], self.names[number] = number, name
+        stops = [word in STOP_WORDS for word in tokenise(name)]
+        if any(stops):
+            self.any_stop.add(number)
+        if all(stops):
+            self.all_stop.add(number)
+
+    def add_word(self, word: str, lemma: str, trait: int) -> int:
+        number = len(self.spellings)
+        self.spellings.append(word)
+        self._traits.append(trait)
+        self._lemmas.add(lemma)
+        self._texts.add(word)
+        return number
+
+    def arrays(self) -> tuple[Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """For each word by number its trait, its lemma, its spelling."""
+        return np.frombuffer(self._traits, dtype=np.uint8), self._lemmas.arrays(), self._texts.arrays()
 
 
-def _spans(words: list[str], may_be_concept: Pair, may_begin: Pair, with_gaps: bool) -> set[Words]:
-    """Every span worth looking up: one to four words in a row; with gaps also more, of which articles inside are passed over."""
-    spans: set[Words] = {(word,) for word in words}
-    for i, pair in enumerate(pairwise(words)):
-        if may_be_concept(*pair):
-            spans.add(pair)
-        if may_begin(*pair):
-            spans.add(tuple(words[i : i + 3]))
-            spans.add(tuple(words[i : i + 4]))
-    if with_gaps and not DETERMINERS.isdisjoint(words):
-        places = [i for i, word in enumerate(words) if word not in DETERMINERS]
-        for size in range(2, LONGEST + 1):
-            for number, (first, last) in enumerate(zip(places, places[size - 1 :], strict=False)):
-                if last - first >= size and (may_be_concept if size == 2 else may_begin)(words[first], words[places[number + 1]]):
-                    spans.add(tuple(words[first : last + 1]))
-    return spans
+class _Texts:
+    """Texts one behind the other."""
+
+    def __init__(self) -> None:
+        self._ptr = array("q", [0])
+        self._data = bytearray()
+
+    def add(self, text: str) -> None:
+        self._data += text.encode()
+        self._ptr.append(len(self._data))
+
+    def arrays(self) -> tuple[Ints, Ints]:
+        return np.frombuffer(self._ptr, dtype=np.int64), np.frombuffer(self._data, dtype=np.uint8)
+
+
+def _joined(texts: Sequence[bytes]) -> tuple[Ints, Ints]:
+    """A pointer to texts of numbered words, and the words of all of them."""
+    ptr = np.cumsum([0, *map(len, texts)], dtype=np.int64) // 4
+    return ptr, np.frombuffer(b"".join(texts), dtype=np.int32)
 
 
 def _readings(span: Words, with_gaps: bool) -> set[Words]:

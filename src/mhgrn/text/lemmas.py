@@ -88,6 +88,8 @@ def tokenise(text: str) -> list[str]:
     """
     if text.isascii():
         text = text.lower().replace("_", " ")
+        if text.replace(" ", "").isalpha():  # nothing but words, as most names are
+            return text.split()
     else:
         text = unicodedata.normalize("NFKC", text.translate(_UNSEEN)).lower()
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)

@@ -5,6 +5,10 @@ from functools import lru_cache
 
 WH_WORDS = ("which", "what", "where", "when", "how", "who", "why")
 BLANK = "___"
+_BLANKS = re.compile("__+")
+# Directly before the question mark, and anywhere.
+_FINAL = {word: re.compile(rf"\b{word}\?", re.IGNORECASE) for word in WH_WORDS}
+_INNER = {word: re.compile(rf"\b{word}[ ,]", re.IGNORECASE) for word in WH_WORDS}
 
 
 def append(stem: str, choice: str) -> str:
@@ -24,7 +28,7 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
     choice = choice[:1].upper() + choice[1:] if text.startswith(BLANK) or f". {BLANK}" in text else choice.lower()
     if not text.endswith(BLANK):
         choice = choice.rstrip(".")
-    return re.sub("__+", lambda _: choice, text)
+    return choice.join(_BLANKS.split(text))
 
 
 @lru_cache(maxsize=256)  # a question's choices come one after the other
@@ -63,9 +67,9 @@ def _question_word(question: str) -> tuple[int, int] | None:
     for word in WH_WORDS:
         if word == "who" and "people who" in question.lower():
             continue
-        if final := re.compile(rf"\b{word}\?", re.IGNORECASE).search(question, last_sentence):
+        if final := _FINAL[word].search(question, last_sentence):
             return final.start(), final.start() + len(word)
-        inner = re.compile(rf"\b{word}[ ,]", re.IGNORECASE).search(question, sentence)
+        inner = _INNER[word].search(question, sentence)
         if inner and (earliest is None or inner.start() < earliest[0]):
             earliest = inner.start(), inner.start() + len(word)
     return earliest

@@ -32,7 +32,7 @@ from mhgrn.errors import UserError
 from mhgrn.features import NoFeatures, RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.layers import AttentivePooling
-from mhgrn.training.examples import Examples
+from mhgrn.training.examples import Examples, question_losses
 from mhgrn.training.loop import evaluate, train
 from mhgrn.training.run import Run, build_model, describe, parameter_count
 

@@ -85,7 +85,11 @@ def encoder_step(batches: Sequence[GraphBatch], K: int, form: Form, width: int) 
     torch.manual_seed(0)
     m = batches[0].relation_count
     model = KnowledgeAwareQA(MHGRN(Dims(width, width, m), MHGRNConfig(hops=K), form), width)
-    inputs = [(torch.randn(batch.graph_count, width), torch.randn(len(batch.concepts), width), batch) for batch in batches]
+    inputs = []
+    for batch in batches:
+        shared, concepts = batch.sharing_features()
+        prepare(shared, form)
+        inputs.append((torch.randn(batch.graph_count, width), torch.randn(len(concepts), width), shared))
 
     def step() -> None:
         for given in inputs:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mhgrn.data.batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import MLP
+from mhgrn.nn.layers import MLP, Dropout
 
 
 class Scores(NamedTuple):
@@ -35,7 +35,7 @@ class KnowledgeAwareQA(nn.Module):
         super().__init__()
         self.graph_encoder = graph_encoder
         self.query_dim = query_dim
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.score: nn.Module | None = None
         if not graph_encoder.uses_text:
             return

@@ -232,6 +232,14 @@ def test_weights_that_vanish_beside_others_still_count_where_they_are_alone(seed
     torch.testing.assert_close(z, exact)
 
 
+@pytest.mark.parametrize("which", ["start", "relation", "turn"])
+def test_a_logit_that_is_no_number_is_not_hidden(which: str) -> None:
+    batch = oracles.random_batch(np.random.default_rng(0), 2, RELATIONS, max_nodes=5, edges=8)
+    x, weights, W, W_pad = inputs(batch, 0, 2, False, torch.float32)
+    broken = weights._replace(**{which: torch.full_like(getattr(weights, which), torch.nan)})
+    assert multi_hop_messages(x, broken, W, W_pad, batch).z.isnan().any()
+
+
 def test_start_weight_zero_gives_no_message_and_no_nan() -> None:
     batch = chain(3)
     x, weights, W, W_pad = inputs(batch, 0, 2, False, torch.float64)

@@ -36,6 +36,7 @@ class GraphBatch:
     graph_count: int
     relation_count: int  # m, the reverse relations included
     edge_ptr: Longs | None = None  # [G + 1] each graph's edges, if they stand together
+    feature_row: Tensor | None = None  # [N] the row of features that a node has, if nodes share rows
 
     @classmethod
     def collate(cls, subgraphs: Sequence[Subgraph], schema_size: int, reach: "Reach | None" = None) -> Self:
@@ -131,6 +132,11 @@ class GraphBatch:
     def to(self, device: torch.device | str) -> "GraphBatch":
         moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
+
+    def sharing_features(self) -> tuple[Self, Tensor]:
+        """This batch with one row of features for every concept, however many graphs it is in; and the concepts of these rows."""
+        concepts, row = torch.unique(self.concepts, return_inverse=True)
+        return replace(self, feature_row=row), concepts
 
     def distances(self, nodes: Tensor, limit: int) -> Tensor:
         """[N] the fewest hops from each node to one of ``nodes``; ``limit + 1`` where it takes more than ``limit``."""

@@ -54,6 +54,7 @@ class GraphEncoder(nn.Module):
 
     uses_graph: ClassVar[bool] = True
     uses_features: ClassVar[bool] = True  # without, node features are neither opened nor gathered
+    shares_features: ClassVar[bool] = False  # with, ``features`` may have a row for each concept: see GraphBatch.feature_row
     uses_text: ClassVar[bool] = True  # without, no text is encoded, s has no components, and the score is the encoder's own
     uses_tokens: ClassVar[bool] = False  # with, ``forward`` is given the text encoder's token states
     has_paths: ClassVar[bool] = False  # whether walks can be decoded from ``GraphEncoding.traces``

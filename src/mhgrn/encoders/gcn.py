@@ -7,7 +7,7 @@ from mhgrn.config import GCNConfig
 from mhgrn.data.batch import GraphBatch, Links, Reach
 from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import AttentivePooling, Projection, gelu, initialise, pooled_nodes
+from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialise, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
 
 
@@ -39,7 +39,7 @@ class GCN(GraphEncoder):
         self.project = Projection(dims.feature_dim, width, settings.dropout)
         self.layers = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(settings.layers))
         self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         initialise(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:

@@ -7,7 +7,7 @@ from mhgrn.config import GconAttnConfig
 from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import Projection, initialise
+from mhgrn.nn.layers import Dropout, Projection, initialise
 from mhgrn.nn.segments import segment_softmax
 
 
@@ -29,7 +29,7 @@ class GconAttn(GraphEncoder):
         self.out_dim = 4 * width
         self.project = Projection(dims.feature_dim, width, settings.dropout, settings.train_projection)
         self.match = nn.Sequential(
-            nn.Linear(4 * width, width), nn.Dropout(settings.dropout), nn.GELU(approximate="tanh"), nn.Linear(width, width)
+            nn.Linear(4 * width, width), Dropout(settings.dropout), nn.GELU(approximate="tanh"), nn.Linear(width, width)
         )
         initialise(self, settings.initial_scale)
 

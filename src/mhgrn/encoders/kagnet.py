@@ -18,7 +18,7 @@ from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.nn.layers import MLP, Projection, initialise
+from mhgrn.nn.layers import MLP, Dropout, Projection, initialise
 from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walks import connections, in_parts
 
@@ -53,7 +53,7 @@ class KagNet(PathEncoder):
         self.lstm = nn.LSTM(2 * settings.node_dim + settings.hidden_dim, settings.path_dim, batch_first=True)
         self.path_query = nn.Linear(pair, settings.path_dim, bias=False)  # W1
         self.pair_query = nn.Linear(dims.sentence_dim, pair, bias=False)  # W2
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.out_dim = settings.path_dim + pair
         self.transe: FeatureFolder | None = None
         initialise(self, settings.initial_scale)

@@ -7,7 +7,7 @@ from mhgrn.config import KVMemConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import OTHER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import Projection, initialise
+from mhgrn.nn.layers import Dropout, Projection, initialise
 
 
 class KVMem(GraphEncoder):
@@ -34,7 +34,7 @@ class KVMem(GraphEncoder):
         self.relations = nn.Embedding(dims.relation_count // 2, settings.hidden_dim)
         self.memory = nn.GRU(settings.hidden_dim, settings.memory_dim // 2, num_layers=2, bidirectional=True, batch_first=True)
         self.token = nn.Linear(dims.token_dim, settings.memory_dim)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         initialise(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:

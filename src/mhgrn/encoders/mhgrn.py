@@ -8,7 +8,7 @@ from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.conv import LayerTrace, MHGRNLayer
-from mhgrn.nn.layers import AttentivePooling, Scale, gelu, initialise
+from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialise
 from mhgrn.nn.message_passing import Backend
 
 __all__ = ["MHGRN", "LayerTrace", "MHGRNLayer"]
@@ -22,6 +22,7 @@ class MHGRN(GraphEncoder):
     equation = "equations 5-11 of the paper"
     Settings = MHGRNConfig
     has_paths = True
+    shares_features = True
 
     def __init__(self, dims: Dims, settings: MHGRNConfig, backend: Backend = "auto") -> None:
         super().__init__(dims, settings)
@@ -57,7 +58,7 @@ class MHGRN(GraphEncoder):
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.reset_parameters(settings.initial_scale)
 
     def reset_parameters(self, initial_scale: Scale) -> None:
@@ -74,7 +75,10 @@ class MHGRN(GraphEncoder):
         _ = batch.walk_index if batch.types.device.type == "cpu" else batch.states
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
-        h = self.dropout(gelu(self.project(features)))
+        h = gelu(self.project(features))
+        if batch.feature_row is not None:
+            h = h.index_select(0, batch.feature_row)
+        h = self.dropout(h)
         pooled = self._pooled_nodes(batch)
         steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from what a layer delivers to a pooled node
         distance = batch.distances(pooled, steps[0]) if steps[0] else None

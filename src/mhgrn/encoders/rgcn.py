@@ -10,7 +10,7 @@ from mhgrn.config import RGCNConfig
 from mhgrn.data.batch import GraphBatch, Links, Reach
 from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import AttentivePooling, Projection, gelu, initialise, pooled_nodes
+from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialise, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
 
 
@@ -82,7 +82,7 @@ class RGCN(GraphEncoder):
         relations = dims.relation_count + settings.self_loop
         self.layers = nn.ModuleList(RGCNLayer(width, width, relations, settings.bases) for _ in range(settings.layers))
         self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         initialise(self, settings.initial_scale)
         for layer in self.layers:
             assert isinstance(layer, RGCNLayer)

@@ -12,7 +12,7 @@ from mhgrn.config import Component, components
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.errors import UserError
-from mhgrn.nn.layers import MLP, Constant, Scale, TypedLinear, gelu, initialise
+from mhgrn.nn.layers import MLP, Constant, Dropout, Scale, TypedLinear, gelu, initialise
 from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, RelationWeights, WalkWeights
 
 NODE_TYPES = 3
@@ -97,7 +97,7 @@ class MHGRNLayer(nn.Module):
             self.length_query = nn.Linear(sentence_dim, message_dim) if sentence_dim else Constant(message_dim)
         self.V = nn.Linear(in_dim, out_dim)
         self.V_message = nn.Linear(message_dim, out_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.context_tau = from_sentence(relation_count**2) if transition and context_transition and sentence_dim else None
 
     def reset_messages(self, initial_scale: Scale = "level") -> None:

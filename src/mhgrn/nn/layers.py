@@ -2,7 +2,7 @@
 
 import math
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +22,43 @@ def gelu(x: Tensor) -> Tensor:
 Scale = float | Literal["level"]  # of initial weights: a standard deviation, or so that a signal keeps its level
 
 
+class _Drop(torch.autograd.Function):
+    """x · mask · scale, with a byte an entry kept for the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(mask)
+        ctx.scale = scale
+        return (x * mask).mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (mask,) = ctx.saved_tensors
+        return (grads[0] * mask).mul_(ctx.scale), None, None
+
+
+class Dropout(nn.Dropout):
+    """As ``nn.Dropout``, many times as fast on the processor: four entries are decided by one random number.
+
+    Probabilities are whole multiples of 2⁻¹⁶; what is kept is scaled by what is really kept on average.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training or not self.p or input.device.type != "cpu":
+            return super().forward(input)
+        dropped = round(self.p * 2**16)
+        bits = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        kept = bits.view(torch.int16)[: input.numel()].view(input.shape) >= dropped - 2**15
+        result: Tensor = _Drop.apply(input, kept, 2**16 / (2**16 - dropped))  # type: ignore[no-untyped-call]
+        return result
+
+
 class MLP(nn.Sequential):
     """Linear → dropout → layer norm → GELU, once or more, then a linear output."""
 
     def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float, layers: int = 1) -> None:
         widths = [in_dim, *[hidden_dim] * layers]
-        hidden = [(nn.Linear(a, b), nn.Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh")) for a, b in pairwise(widths)]
+        hidden = [(nn.Linear(a, b), Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh")) for a, b in pairwise(widths)]
         super().__init__(*(module for block in hidden for module in block), nn.Linear(widths[-1], out_dim))
 
 
@@ -52,11 +83,11 @@ class TypedLinear(nn.Module):
 
     def forward(self, h: Tensor, types: Tensor) -> Tensor:
         # one product a type over its own nodes
-        out = h.new_zeros(len(h), self.weight.shape[1])
-        for number, (U, b) in enumerate(zip(self.weight, self.bias, strict=True)):
-            rows = (types == number).nonzero()[:, 0]
-            out = out.index_add(0, rows, functional.linear(h[rows], U, b).to(out.dtype))
-        return out
+        order = torch.argsort(types, stable=True)
+        sizes = torch.bincount(types, minlength=len(self.weight)).tolist()
+        parts = torch.split(h.index_select(0, order), sizes)
+        out = [functional.linear(part, U, b) for part, U, b in zip(parts, self.weight, self.bias, strict=True)]
+        return torch.cat(out).index_select(0, torch.argsort(order))
 
 
 class AttentivePooling(nn.Module):
@@ -70,7 +101,7 @@ class AttentivePooling(nn.Module):
         self.query = nn.Linear(query_dim, dim)
         self.key = nn.Linear(dim, dim)
         self.value = nn.Linear(dim, dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, s: Tensor, h: Tensor, graph: Tensor, log_count: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """s [G, S], h [n, d] of the pooled nodes, graph [n] → pooled [G, d] and attention [n, heads].
@@ -94,7 +125,7 @@ class Projection(nn.Module):
     def __init__(self, feature_dim: int, dim: int, dropout: float, trained: bool = True) -> None:
         super().__init__()
         self.linear = nn.Linear(feature_dim, dim).requires_grad_(trained)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, features: Tensor) -> Tensor:
         h: Tensor = self.dropout(gelu(self.linear(features)))

@@ -287,7 +287,7 @@ class _Seen:
 
     def arrays(self) -> tuple[Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
         """For each word by number its trait, its lemma, its spelling."""
-        return np.frombuffer(self._traits, dtype=np.uint8), self._lemmas.arrays(), self._texts.arrays()
+        return np.array(self._traits, dtype=np.uint8), self._lemmas.arrays(), self._texts.arrays()
 
 
 class _Texts:
@@ -302,7 +302,8 @@ class _Texts:
         self._ptr.append(len(self._data))
 
     def arrays(self) -> tuple[Ints, Ints]:
-        return np.frombuffer(self._ptr, dtype=np.int64), np.frombuffer(self._data, dtype=np.uint8)
+        # copies: what is on loan as an array cannot grow, and the compiler may keep its first arguments for a while
+        return np.array(self._ptr, dtype=np.int64), np.frombuffer(bytes(self._data), dtype=np.uint8)
 
 
 def _joined(texts: Sequence[bytes]) -> tuple[Ints, Ints]:

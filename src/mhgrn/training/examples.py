@@ -45,7 +45,7 @@ class Batch:
     """Some questions as tensors."""
 
     graph: GraphBatch
-    features: Tensor  # [N, feature_dim], 0 wide where the model reads none
+    features: Tensor  # [N, feature_dim], or a row for each of its concepts; 0 wide where the model reads none
     statements: Tensor  # [G] statement numbers
     question: Tensor  # [G] which question of the batch a statement belongs to
     first: Tensor  # [B] the first statement of each question within the batch
@@ -105,10 +105,12 @@ class Examples:
         counts = torch.tensor([int(ptr[q + 1] - ptr[q]) for q in questions])
         first = counts.cumsum(0) - counts
         known = [self.data.questions[q].answer for q in questions]
-        graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), self.run.model.graph_encoder.reach)
+        encoder = self.run.model.graph_encoder
+        graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), encoder.reach)
+        graph, concepts = graph.sharing_features() if encoder.shares_features else (graph, graph.concepts)
         batch = Batch(
             graph=graph,
-            features=self.run.features.rows(graph.concepts),
+            features=self.run.features.rows(concepts),
             statements=torch.cat([torch.arange(int(ptr[q]), int(ptr[q + 1])) for q in questions]),
             question=torch.repeat_interleave(torch.arange(len(questions)), counts),
             first=first,
@@ -116,7 +118,7 @@ class Examples:
         )
         if self.device != CPU:
             batch = batch.to(self.device)
-        self.run.model.graph_encoder.prepare(batch.graph)  # here, where it does not keep the step waiting
+        encoder.prepare(batch.graph)  # here, where it does not keep the step waiting
         return batch
 
     def scores(self, batch: Batch, live_text: bool) -> Tensor:

@@ -23,7 +23,8 @@ def messages(
     x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """[K, n, d] and [K, n] at the needed nodes, before padding."""
-    if edge_log_weight is not None:  # the kernels know no weights of edges
+    # the kernels know no weights of edges, and would take a logit that is no number for one that is not there
+    if edge_log_weight is not None or any(bool(w.isnan().any()) for w in weights):
         return plain.messages(x, weights, W, batch, needed, edge_log_weight)
     plan = _plan(batch.walk_index, needed.numpy(), len(W))
     z, log_d = _Messages.apply(x, *weights, W, plan)  # type: ignore[no-untyped-call]

@@ -10,14 +10,18 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
 
 
-def in_blocks(task: Callable[[int], None], count: int) -> None:
-    """``task(0) … task(count - 1)``, in parallel; the tasks write to places of their own."""
+def in_parts(task: Callable[[int, int], None], count: int) -> None:
+    """``task(first, last)`` for stretches that make up 0 … count, in parallel; the tasks write to places of their own.
+
+    There are a few stretches for each thread, so that none waits long for the others, and no more: every call costs.
+    """
     threads = min(torch.get_num_threads(), count)
     if threads <= 1:
-        for block in range(count):
-            task(block)
+        task(0, count)
         return
     if threads not in _pools:
         _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="mhgrn")
-    for _ in _pools[threads].map(task, range(count)):
+    parts = min(count, 2 * threads)
+    cuts = [count * part // parts for part in range(parts + 1)]
+    for _ in _pools[threads].map(task, cuts[:-1], cuts[1:]):
         pass

@@ -14,7 +14,7 @@ from mhgrn.data import collating as kernels
 from mhgrn.data.subgraphs import OTHER, Subgraph
 from mhgrn.data.walk_index import Longs, WalkIndex, blocks_of
 from mhgrn.errors import UserError
-from mhgrn.workers import in_blocks
+from mhgrn.workers import in_parts
 
 if TYPE_CHECKING:
     from mhgrn.nn.backends.dense import Matrices
@@ -56,23 +56,23 @@ class GraphBatch:
             distance[~reach.wanted(types, node_ptr)] = steps + 1
         nodes, edges = (np.zeros(len(subgraphs) + 1, np.int64) for _ in range(2))
 
-        def measure(block: int) -> None:
-            kernels.measure(*blocks[block : block + 2], node_ptr, fact_ptr, head, tail, steps, distance, nodes, edges)
+        def measure(first: int, last: int) -> None:
+            kernels.measure(blocks[first], blocks[last], node_ptr, fact_ptr, head, tail, steps, distance, nodes, edges)
 
-        in_blocks(measure, len(blocks) - 1)
+        in_parts(measure, len(blocks) - 1)
         np.cumsum(nodes, out=nodes)
         np.cumsum(edges, out=edges)
         kept = np.empty(nodes[-1], np.int64)
         graph = np.empty(nodes[-1], np.int64)
         edge_index, edge_type = np.empty((2, edges[-1]), np.int64), np.empty(edges[-1], np.int64)
 
-        def fill(block: int) -> None:
+        def fill(first: int, last: int) -> None:
             kernels.fill(
-                *blocks[block : block + 2], node_ptr, fact_ptr, head, relation, tail, schema_size, steps, distance, nodes, edges,
+                blocks[first], blocks[last], node_ptr, fact_ptr, head, relation, tail, schema_size, steps, distance, nodes, edges,
                 kept, graph, edge_index, edge_type,
             )  # fmt: skip
 
-        in_blocks(fill, len(blocks) - 1)
+        in_parts(fill, len(blocks) - 1)
         return cls(
             concepts=torch.from_numpy(concepts[kept]),
             types=torch.from_numpy(types[kept]),

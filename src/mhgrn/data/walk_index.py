@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
-from mhgrn.workers import in_blocks
+from mhgrn.workers import in_parts
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -42,8 +42,8 @@ class WalkIndex:
         into, out_of = (np.zeros(nodes * relation_count, np.int32) for _ in range(2))
         states, exits = (np.zeros(nodes + 1, np.int64) for _ in range(2))
 
-        def count(block: int) -> None:
-            a, b = block_ptr[block], block_ptr[block + 1]
+        def count(first: int, last: int) -> None:
+            a, b = block_ptr[first], block_ptr[last]
             _count(
                 graph_ptr[a],
                 graph_ptr[b],
@@ -59,7 +59,7 @@ class WalkIndex:
                 exits,
             )
 
-        in_blocks(count, len(block_ptr) - 1)
+        in_parts(count, len(block_ptr) - 1)
         turn_ptr = np.zeros(nodes + 1, np.int64)
         np.cumsum(states[1:] * exits[1:], out=turn_ptr[1:])
         np.cumsum(states, out=states)
@@ -79,15 +79,15 @@ class WalkIndex:
         )
         index.edge_ptr[0] = 0
 
-        def fill(block: int) -> None:
-            a, b = block_ptr[block], block_ptr[block + 1]
+        def fill(first: int, last: int) -> None:
+            a, b = block_ptr[first], block_ptr[last]
             _fill(
                 graph_ptr[a], graph_ptr[b], first_edge[a], first_edge[b], source, target, relation, relation_count, into, out_of,
                 states, exits, index.state_relation, index.exit_relation, index.exit_node,
                 index.edge_ptr, index.edge_exit, index.edge_source,
             )  # fmt: skip
 
-        in_blocks(fill, len(block_ptr) - 1)
+        in_parts(fill, len(block_ptr) - 1)
         return index
 
     @property

@@ -14,7 +14,7 @@ from mhgrn.data.walk_index import WalkIndex
 from mhgrn.nn.backends import kernels, plain
 from mhgrn.nn.backends.buffers import Buffers
 from mhgrn.nn.walk_weights import WalkWeights
-from mhgrn.workers import in_blocks
+from mhgrn.workers import in_parts
 
 Array = NDArray[Any]
 
@@ -41,8 +41,8 @@ class _Plan:
     depth: Array  # [N]
     exit_depth: Array  # [exits]
 
-    def rows_of(self, block: int) -> tuple[int, int]:
-        return int(self.rows[block]), int(self.rows[block + 1])
+    def rows_of(self, first: int, last: int) -> tuple[int, int]:
+        return int(self.rows[first]), int(self.rows[last])
 
     def states_by_relation(self, hop: int, relation_count: int) -> list[Tensor]:
         """For every relation the states that matter at a hop."""
@@ -53,12 +53,12 @@ class _Plan:
         cuts = np.cumsum(np.bincount(relation, minlength=relation_count))[:-1]
         return [torch.from_numpy(part) for part in np.split(matter[order], cuts)]
 
-    def nodes(self, block: int) -> tuple[int, int]:
-        g0, g1 = self.graphs(block)
+    def nodes(self, first: int, last: int) -> tuple[int, int]:
+        g0, g1 = self.graphs(first, last)
         return int(self.index.graph_ptr[g0]), int(self.index.graph_ptr[g1])
 
-    def graphs(self, block: int) -> tuple[int, int]:
-        return int(self.index.block_ptr[block]), int(self.index.block_ptr[block + 1])
+    def graphs(self, first: int, last: int) -> tuple[int, int]:
+        return int(self.index.block_ptr[first]), int(self.index.block_ptr[last])
 
 
 def _plan(index: WalkIndex, needed: Array, K: int) -> _Plan:
@@ -68,10 +68,12 @@ def _plan(index: WalkIndex, needed: Array, K: int) -> _Plan:
     rows = np.searchsorted(needed, index.graph_ptr[index.block_ptr])
     plan = _Plan(index, needed, rows, depth, exit_depth)
 
-    def task(block: int) -> None:
-        kernels.depths(*plan.nodes(block), index.state_ptr, index.edge_ptr, index.edge_exit, index.exit_node, K, depth, exit_depth)
+    def task(first: int, last: int) -> None:
+        kernels.depths(
+            *plan.nodes(first, last), index.state_ptr, index.edge_ptr, index.edge_exit, index.exit_node, K, depth, exit_depth
+        )
 
-    in_blocks(task, index.block_count)
+    in_parts(task, index.block_count)
     return plan
 
 
@@ -122,36 +124,44 @@ def _forward(
     log_d = np.empty((K, len(plan.needed)))
     hops: list[_Hop] = []
 
-    def hop(k: int, block: int, v: Array, L: Array, p: Array, q: Array) -> None:
+    def hop(k: int, v: Array, L: Array, p: Array, q: Array, first: int, last: int) -> None:
         if k == 0:
             kernels.first_hop(
-                *plan.graphs(block), *walk, index.edge_ptr, index.edge_source,
+                *plan.graphs(first, last), *walk, index.edge_ptr, index.edge_source,
                 plan.depth, start.numpy(), relation.numpy(), x.numpy(), v, L, p,
             )  # fmt: skip
         else:
             before = hops[-1]
             kernels.next_hop(
-                k + 1, *plan.graphs(block), *walk, *exits, *edges, index.turn_ptr,
+                k + 1, *plan.graphs(first, last), *walk, *exits, *edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, relation.numpy(), tau, T, tau_top, before.mu, before.scale, before.L, v, L, p, q,
             )  # fmt: skip
 
-    def read(k: int, block: int) -> None:
-        last = hops[-1]
+    def read(k: int, first: int, last: int) -> None:
+        here = hops[-1]
         kernels.read(
-            *plan.rows_of(block), plan.needed, index.state_ptr, index.state_relation, last.mu, last.scale, last.L, z[k], log_d[k]
+            *plan.rows_of(first, last),
+            plan.needed,
+            index.state_ptr,
+            index.state_relation,
+            here.mu,
+            here.scale,
+            here.L,
+            z[k],
+            log_d[k],
         )
 
     for k in range(K):
         v, L = buffers.empty((len(index.state_relation), d), dtype), buffers.empty((len(index.state_relation),), np.float64)
         p = buffers.empty((len(index.edge_exit),), dtype)
         q = buffers.empty((int(index.turn_ptr[-1]) if k else 0,), dtype)
-        in_blocks(partial(hop, k, v=v, L=L, p=p, q=q), index.block_count)
+        in_parts(partial(hop, k, v, L, p, q), index.block_count)
         if W.dim() == 3:
             mu, scale = v, W[k].numpy()
         else:
             mu, scale = _by_relation(v, W[k], plan.states_by_relation(k + 1, W.shape[1])), np.ones((W.shape[1], d), dtype)
         hops.append(_Hop(v, mu, scale, L, p, q))
-        in_blocks(partial(read, k), index.block_count)
+        in_parts(partial(read, k), index.block_count)
     return hops, z, log_d
 
 
@@ -168,50 +178,50 @@ def _backward(
     grad_delta = np.zeros(relation.shape)
     grad_scale = np.zeros((blocks, m, x.shape[1]), dtype)  # sums of blocks are added in a fixed order
     shared = turn.dim() == 2
-    grad_tau = np.zeros((blocks, 1, m, m) if shared else (len(relation), m, m))
+    grad_tau = np.zeros((blocks if shared else len(relation), m, m))
     grad_W = torch.zeros_like(W)
     values = x.detach().contiguous().numpy()
     buffers = Buffers()
     grad, grad_before = (buffers.empty(hops[0].v.shape, dtype) for _ in range(2))
     beta, beta_before = (buffers.empty((len(hops[0].v),), np.float64) for _ in range(2))
 
-    def unread(k: int, block: int) -> None:
+    def unread(k: int, first: int, last: int) -> None:
         kernels.unread(
-            *plan.rows_of(block), plan.needed, index.state_ptr, hops[k].L, z[k], log_d[k], grad_z[k], grad_log_d[k],
+            *plan.rows_of(first, last), plan.needed, index.state_ptr, hops[k].L, z[k], log_d[k], grad_z[k], grad_log_d[k],
             k == len(hops) - 1, grad, beta,
         )  # fmt: skip
 
-    def back(k: int, block: int, grad_v: Array) -> None:
-        g0, g1 = plan.graphs(block)
+    def back(k: int, grad_v: Array, first: int, last: int) -> None:
         here = hops[k]
         if k == 0:
             kernels.first_hop_back(
-                g0, g1, *walk, index.edge_ptr, index.edge_source, plan.depth, here.p, here.v, here.scale, grad_v, beta,
-                values, grad_scale[block], grad_delta, grad_x, grad_start,
+                first, last, index.block_ptr, *walk, index.edge_ptr, index.edge_source,
+                plan.depth, here.p, here.v, here.scale, grad_v, beta,
+                values, grad_scale, grad_delta, grad_x, grad_start,
             )  # fmt: skip
         else:
             before = hops[k - 1]
             kernels.hop_back(
-                k + 1, g0, g1, *walk, *exits, *edges, index.turn_ptr,
+                k + 1, first, last, index.block_ptr, *walk, *exits, *edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, here.p, here.q, here.v, here.scale, grad_v, beta,
                 before.mu, before.scale, grad_before, beta_before,
-                grad_scale[block], grad_delta, grad_tau[block] if shared else grad_tau[g0:g1],
+                grad_scale, grad_delta, grad_tau, shared,
             )  # fmt: skip
 
     for k in reversed(range(len(hops))):
-        in_blocks(partial(unread, k), blocks)
+        in_parts(partial(unread, k), blocks)
         grad_v = grad
         if W.dim() == 4:
             states = plan.states_by_relation(k + 1, m)
             grad_v = _by_relation(grad, W[k].transpose(1, 2), states)
             _add_outer(grad_W[k], grad, hops[k].v, states)
         grad_scale.fill(0)
-        in_blocks(partial(back, k, grad_v=grad_v), blocks)
+        in_parts(partial(back, k, grad_v), blocks)
         if W.dim() == 3:
             grad_W[k] = torch.from_numpy(grad_scale.sum(0))
         grad, grad_before = grad_before, grad
         beta, beta_before = beta_before, beta
-    grad_turn = grad_tau.sum((0, 1)) if shared else grad_tau
+    grad_turn = grad_tau.sum(0) if shared else grad_tau
     return (*(torch.from_numpy(g) for g in (grad_x, grad_start, grad_delta, grad_turn)), grad_W)
 
 

@@ -253,9 +253,9 @@ def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, gr
 
 @sum_kernel
 def hop_back(  # type: ignore[no-untyped-def]
-    hop, g0, g1, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
+    hop, b0, b1, block_ptr, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
     depth, exit_depth, p, q, v, scale, grad, beta, mu_before, scale_before, grad_before, beta_before,
-    grad_scale, grad_delta, grad_tau,
+    grad_scale, grad_delta, grad_tau, is_shared,
 ):  # fmt: skip
     """The adjoint of :func:`next_hop`: from gradients of this hop's states to those of the hop before.
 
@@ -265,7 +265,7 @@ def hop_back(  # type: ignore[no-untyped-def]
     d = v.shape[1]
     m = scale.shape[0]
     most = 0
-    for g in range(g0, g1):
+    for g in range(block_ptr[b0], block_ptr[b1]):
         most = max(most, exit_ptr[graph_ptr[g + 1]] - exit_ptr[graph_ptr[g]])
     grad_Y = np.empty((most, d), v.dtype)
     beta_Y = np.empty(most)
@@ -273,112 +273,114 @@ def hop_back(  # type: ignore[no-untyped-def]
     here = np.empty(m, np.int64)  # the exits of a node that matter
     zero = v.dtype.type(0)
     grad_v = np.empty(d, v.dtype)
-    for g in range(g0, g1):
-        slot = g - g0 if grad_tau.shape[0] > 1 else 0
-        n0, n1 = graph_ptr[g], graph_ptr[g + 1]
-        x0 = exit_ptr[n0]
-        for x in range(exit_ptr[n1] - x0):
-            if exit_depth[x0 + x] >= hop:
-                beta_Y[x] = 0
-                for c in range(d):
-                    grad_Y[x, c] = 0
-        for i in range(n0, n1):
-            if depth[i] < hop:
-                continue
-            for s in range(state_ptr[i], state_ptr[i + 1]):
-                r = state_relation[s]
-                along = v.dtype.type(0)
-                for c in range(d):
-                    grad_v[c] = scale[r, c] * grad[s, c]
-                    along += grad_v[c] * v[s, c]
-                    grad_scale[r, c] += grad[s, c] * v[s, c]
-                grad_delta[g, r] += along + beta[s]
-                for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    x, share = edge_exit[e] - x0, p[e]
-                    beta_Y[x] += share * beta[s]
+    for block in range(b0, b1):
+        for g in range(block_ptr[block], block_ptr[block + 1]):
+            slot = block if is_shared else g
+            n0, n1 = graph_ptr[g], graph_ptr[g + 1]
+            x0 = exit_ptr[n0]
+            for x in range(exit_ptr[n1] - x0):
+                if exit_depth[x0 + x] >= hop:
+                    beta_Y[x] = 0
                     for c in range(d):
-                        grad_Y[x, c] += share * grad_v[c]
-        for i in range(n0, n1):
-            if depth[i] < hop - 1:
-                continue
-            s0, s1 = state_ptr[i], state_ptr[i + 1]
-            for s in range(s0, s1):
-                r = state_relation[s]
-                beta_before[s] = 0
-                for c in range(d):
-                    M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
-                    grad_before[s, c] = 0
-            count = 0
-            for x in range(exit_ptr[i], exit_ptr[i + 1]):
-                if exit_depth[x] >= hop:
-                    here[count] = x
-                    count += 1
-            for s in range(s0, s1):
-                first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
-                r = state_relation[s]
-                n = 0
-                while n + 4 <= count:
-                    x1, x2, x3, x4 = here[n], here[n + 1], here[n + 2], here[n + 3]
-                    q1, q2 = q[first + x1 * (s1 - s0)], q[first + x2 * (s1 - s0)]
-                    q3, q4 = q[first + x3 * (s1 - s0)], q[first + x4 * (s1 - s0)]
-                    y1, y2, y3, y4 = x1 - x0, x2 - x0, x3 - x0, x4 - x0
-                    a1, a2, a3, a4 = zero, zero, zero, zero
+                        grad_Y[x, c] = 0
+            for i in range(n0, n1):
+                if depth[i] < hop:
+                    continue
+                for s in range(state_ptr[i], state_ptr[i + 1]):
+                    r = state_relation[s]
+                    along = v.dtype.type(0)
                     for c in range(d):
-                        message = M[s - s0, c]
-                        g1, g2, g3, g4 = grad_Y[y1, c], grad_Y[y2, c], grad_Y[y3, c], grad_Y[y4, c]
-                        a1 += g1 * message
-                        a2 += g2 * message
-                        a3 += g3 * message
-                        a4 += g4 * message
-                        grad_before[s, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
-                    beta_before[s] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
-                    grad_tau[slot, r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
-                    grad_tau[slot, r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
-                    grad_tau[slot, r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
-                    grad_tau[slot, r, exit_relation[x4]] += q4 * (a4 + beta_Y[y4])
-                    n += 4
-                while n < count:
-                    x = here[n]
-                    share = q[first + x * (s1 - s0)]
-                    along = zero
+                        grad_v[c] = scale[r, c] * grad[s, c]
+                        along += grad_v[c] * v[s, c]
+                        grad_scale[block, r, c] += grad[s, c] * v[s, c]
+                    grad_delta[g, r] += along + beta[s]
+                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
+                        x, share = edge_exit[e] - x0, p[e]
+                        beta_Y[x] += share * beta[s]
+                        for c in range(d):
+                            grad_Y[x, c] += share * grad_v[c]
+            for i in range(n0, n1):
+                if depth[i] < hop - 1:
+                    continue
+                s0, s1 = state_ptr[i], state_ptr[i + 1]
+                for s in range(s0, s1):
+                    r = state_relation[s]
+                    beta_before[s] = 0
                     for c in range(d):
-                        along += grad_Y[x - x0, c] * M[s - s0, c]
-                        grad_before[s, c] += share * grad_Y[x - x0, c]
-                    beta_before[s] += share * beta_Y[x - x0]
-                    grad_tau[slot, r, exit_relation[x]] += share * (along + beta_Y[x - x0])
-                    n += 1
+                        M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
+                        grad_before[s, c] = 0
+                count = 0
+                for x in range(exit_ptr[i], exit_ptr[i + 1]):
+                    if exit_depth[x] >= hop:
+                        here[count] = x
+                        count += 1
+                for s in range(s0, s1):
+                    first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
+                    r = state_relation[s]
+                    n = 0
+                    while n + 4 <= count:
+                        x1, x2, x3, x4 = here[n], here[n + 1], here[n + 2], here[n + 3]
+                        q1, q2 = q[first + x1 * (s1 - s0)], q[first + x2 * (s1 - s0)]
+                        q3, q4 = q[first + x3 * (s1 - s0)], q[first + x4 * (s1 - s0)]
+                        y1, y2, y3, y4 = x1 - x0, x2 - x0, x3 - x0, x4 - x0
+                        a1, a2, a3, a4 = zero, zero, zero, zero
+                        for c in range(d):
+                            message = M[s - s0, c]
+                            g1, g2, g3, g4 = grad_Y[y1, c], grad_Y[y2, c], grad_Y[y3, c], grad_Y[y4, c]
+                            a1 += g1 * message
+                            a2 += g2 * message
+                            a3 += g3 * message
+                            a4 += g4 * message
+                            grad_before[s, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
+                        beta_before[s] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
+                        grad_tau[slot, r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
+                        grad_tau[slot, r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
+                        grad_tau[slot, r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
+                        grad_tau[slot, r, exit_relation[x4]] += q4 * (a4 + beta_Y[y4])
+                        n += 4
+                    while n < count:
+                        x = here[n]
+                        share = q[first + x * (s1 - s0)]
+                        along = zero
+                        for c in range(d):
+                            along += grad_Y[x - x0, c] * M[s - s0, c]
+                            grad_before[s, c] += share * grad_Y[x - x0, c]
+                        beta_before[s] += share * beta_Y[x - x0]
+                        grad_tau[slot, r, exit_relation[x]] += share * (along + beta_Y[x - x0])
+                        n += 1
 
 
 @sum_kernel
 def first_hop_back(  # type: ignore[no-untyped-def]
-    g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
+    b0, b1, block_ptr, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
     depth, p, v, scale, grad, beta, x, grad_scale, grad_delta, grad_x, grad_start,
 ):  # fmt: skip
     """The adjoint of :func:`first_hop`."""
     d = v.shape[1]
     grad_v = np.empty(d, v.dtype)
-    for g in range(g0, g1):
-        for i in range(graph_ptr[g], graph_ptr[g + 1]):
-            if depth[i] < 1:
-                continue
-            for s in range(state_ptr[i], state_ptr[i + 1]):
-                r = state_relation[s]
+    for block in range(b0, b1):
+        for g in range(block_ptr[block], block_ptr[block + 1]):
+            for i in range(graph_ptr[g], graph_ptr[g + 1]):
+                if depth[i] < 1:
+                    continue
+                for s in range(state_ptr[i], state_ptr[i + 1]):
+                    r = state_relation[s]
+                    along = v.dtype.type(0)
+                    for c in range(d):
+                        grad_v[c] = scale[r, c] * grad[s, c]
+                        along += grad_v[c] * v[s, c]
+                        grad_scale[block, r, c] += grad[s, c] * v[s, c]
+                    grad_delta[g, r] += along + beta[s]
+                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
+                        j, share = edge_source[e], p[e]
+                        grad_start[j] += share * beta[s]
+                        for c in range(d):
+                            grad_x[j, c] += share * grad_v[c]
+            for i in range(graph_ptr[g], graph_ptr[g + 1]):
                 along = v.dtype.type(0)
                 for c in range(d):
-                    grad_v[c] = scale[r, c] * grad[s, c]
-                    along += grad_v[c] * v[s, c]
-                    grad_scale[r, c] += grad[s, c] * v[s, c]
-                grad_delta[g, r] += along + beta[s]
-                for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    j, share = edge_source[e], p[e]
-                    grad_start[j] += share * beta[s]
-                    for c in range(d):
-                        grad_x[j, c] += share * grad_v[c]
-        for i in range(graph_ptr[g], graph_ptr[g + 1]):
-            along = v.dtype.type(0)
-            for c in range(d):
-                along += grad_x[i, c] * x[i, c]
-            grad_start[i] += along
+                    along += grad_x[i, c] * x[i, c]
+                grad_start[i] += along
 
 
 @kernel

@@ -74,6 +74,8 @@ def messages_step(batch: GraphBatch, K: int, form: Form, pruned: bool, full: boo
     needed = (batch.types == ANSWER).nonzero()[:, 0] if pruned else None
 
     def step() -> None:
+        for leaf in (x, *weights, W, W_pad):
+            leaf.grad = None
         z, _ = multi_hop_messages(x, weights, W, W_pad, batch, form, needed)
         z.sum().backward()  # type: ignore[no-untyped-call]
 
@@ -92,6 +94,7 @@ def encoder_step(batches: Sequence[GraphBatch], K: int, form: Form, width: int) 
         inputs.append((torch.randn(batch.graph_count, width), torch.randn(len(concepts), width), shared))
 
     def step() -> None:
+        model.zero_grad()
         for given in inputs:
             model(*given).score.sum().backward()
 

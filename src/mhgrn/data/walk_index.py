@@ -91,6 +91,18 @@ class WalkIndex:
         return index
 
     @property
+    def walk(self) -> tuple[Longs, Longs, Ints]:
+        return self.graph_ptr, self.state_ptr, self.state_relation
+
+    @property
+    def exits(self) -> tuple[Longs, Ints]:
+        return self.exit_ptr, self.exit_relation
+
+    @property
+    def edges(self) -> tuple[Longs, Ints, Ints]:
+        return self.edge_ptr, self.edge_exit, self.edge_source
+
+    @property
     def block_count(self) -> int:
         return len(self.block_ptr) - 1
 

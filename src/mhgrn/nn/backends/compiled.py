@@ -37,12 +37,13 @@ class _Plan:
 
     index: WalkIndex
     needed: Array
-    rows: Array  # [blocks + 1] of ``needed``
+    row_ptr: Array  # [G + 1] each graph's rows of ``needed``
     depth: Array  # [N]
     exit_depth: Array  # [exits]
 
-    def rows_of(self, first: int, last: int) -> tuple[int, int]:
-        return int(self.rows[first]), int(self.rows[last])
+    def rows(self, first: int, last: int) -> tuple[int, int]:
+        g0, g1 = self.graphs(first, last)
+        return int(self.row_ptr[g0]), int(self.row_ptr[g1])
 
     def states_by_relation(self, hop: int, relation_count: int) -> list[Tensor]:
         """For every relation the states that matter at a hop."""
@@ -65,8 +66,7 @@ def _plan(index: WalkIndex, needed: Array, K: int) -> _Plan:
     depth = np.zeros(index.graph_ptr[-1], np.int32)
     depth[needed] = K
     exit_depth = np.zeros(len(index.exit_node), np.int32)
-    rows = np.searchsorted(needed, index.graph_ptr[index.block_ptr])
-    plan = _Plan(index, needed, rows, depth, exit_depth)
+    plan = _Plan(index, needed, np.searchsorted(needed, index.graph_ptr), depth, exit_depth)
 
     def task(first: int, last: int) -> None:
         kernels.depths(
@@ -77,15 +77,16 @@ def _plan(index: WalkIndex, needed: Array, K: int) -> _Plan:
     return plan
 
 
-class _Hop(NamedTuple):
-    """What one hop leaves for the backward pass."""
+class _Kept(NamedTuple):
+    """What the forward pass leaves for the backward pass, for each hop. v and its like are defined where a hop matters."""
 
-    v: Array  # [states, d]
-    mu: Array  # [states, d] v itself where W is diagonal: it is applied on the fly
-    scale: Array  # [m, d] W, or ones
-    L: Array  # [states]
-    p: Array  # [edges]
-    q: Array  # [turns]
+    v: Array  # [K, states, d] messages before W
+    L: Array  # [K, states] log-weights
+    p: Array  # [K, edges] shares
+    q: Array  # [K, turns] shares; none at the first hop
+    mu: list[Array]  # [states, d] messages behind W, where W is not diagonal: else it is applied on the fly
+    z: Array  # [K, n, d]
+    log_d: Array  # [K, n]
 
 
 class _Messages(torch.autograd.Function):
@@ -94,135 +95,147 @@ class _Messages(torch.autograd.Function):
         ctx: Any, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor, plan: _Plan
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        buffers = Buffers()
-        hops, z, log_d = _forward(plan, buffers, *(t.detach().contiguous() for t in (x, start, relation, turn, W)))
-        ctx.plan, ctx.hops, ctx.z, ctx.log_d, ctx.buffers = plan, hops, z, log_d, buffers
-        ctx.save_for_backward(x, start, relation, turn, W)
-        return torch.from_numpy(z), torch.from_numpy(log_d)
+        ctx.plan, ctx.buffers = plan, Buffers()
+        ctx.kept = _forward(plan, ctx.buffers, *(t.detach().contiguous() for t in (x, start, relation, turn, W)))
+        ctx.save_for_backward(x, relation, turn, W)
+        return torch.from_numpy(ctx.kept.z), torch.from_numpy(ctx.kept.log_d)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_z: Tensor | None, grad_log_d: Tensor | None) -> tuple[Tensor | None, ...]:
-        z, log_d = ctx.z, ctx.log_d
-        given_z = np.zeros_like(z) if grad_z is None else grad_z.contiguous().numpy()
-        given_d = np.zeros_like(log_d) if grad_log_d is None else grad_log_d.contiguous().numpy()
-        return (*_backward(ctx.plan, ctx.hops, z, log_d, given_z, given_d, *ctx.saved_tensors), None)
+        kept: _Kept = ctx.kept
+        given_z = np.zeros_like(kept.z) if grad_z is None else grad_z.contiguous().numpy()
+        given_d = np.zeros_like(kept.log_d) if grad_log_d is None else grad_log_d.contiguous().numpy()
+        saved = (t.detach().contiguous() for t in ctx.saved_tensors)
+        return (*_backward(ctx.plan, kept, given_z, given_d, *saved), None)
 
 
-def _forward(
-    plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor
-) -> tuple[list[_Hop], Array, Array]:
+def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor) -> _Kept:
     index = plan.index
-    walk = index.graph_ptr, index.state_ptr, index.state_relation
-    edges, exits = (index.edge_ptr, index.edge_exit), (index.exit_ptr, index.exit_relation)
-    dtype = x.numpy().dtype
-    d, K = x.shape[1], len(W)
+    dtype, d, K = x.numpy().dtype, x.shape[1], len(W)
     tau = turn.numpy().reshape(-1, *turn.shape[-2:])
     tau_top = float(tau.max()) if tau.size and np.isfinite(tau.max()) else 0.0
     T = np.exp(tau - tau_top).transpose(0, 2, 1).copy()
-    z = np.empty((K, len(plan.needed), d), dtype)
-    log_d = np.empty((K, len(plan.needed)))
-    hops: list[_Hop] = []
+    states = len(index.state_relation)
+    kept = _Kept(
+        v=buffers.empty((K, states, d), dtype),
+        L=buffers.empty((K, states), np.float64),
+        p=buffers.empty((K, len(index.edge_exit)), dtype),
+        q=buffers.empty((K, int(index.turn_ptr[-1])), dtype),
+        mu=[],
+        z=np.empty((K, len(plan.needed), d), dtype),
+        log_d=np.empty((K, len(plan.needed))),
+    )
+    weights = start.numpy(), relation.numpy()
+    if W.dim() == 3:
 
-    def hop(k: int, v: Array, L: Array, p: Array, q: Array, first: int, last: int) -> None:
+        def forward(first: int, last: int) -> None:
+            kernels.forward(
+                *plan.graphs(first, last), plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
+                plan.depth, plan.exit_depth, *weights, tau, T, tau_top, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d,
+            )  # fmt: skip
+
+        in_parts(forward, index.block_count)
+        return kept
+
+    # with matrices every hop ends in products over all graphs
+    ones = np.ones((W.shape[1], d), dtype)
+
+    def hop(k: int, first: int, last: int) -> None:
+        v, L, p, q = (array[k] for array in kept[:4])
         if k == 0:
             kernels.first_hop(
-                *plan.graphs(first, last), *walk, index.edge_ptr, index.edge_source,
-                plan.depth, start.numpy(), relation.numpy(), x.numpy(), v, L, p,
-            )  # fmt: skip
+                *plan.graphs(first, last), *index.walk, index.edge_ptr, index.edge_source, plan.depth, *weights, x.numpy(), v, L, p
+            )
         else:
-            before = hops[-1]
             kernels.next_hop(
-                k + 1, *plan.graphs(first, last), *walk, *exits, *edges, index.turn_ptr,
-                plan.depth, plan.exit_depth, relation.numpy(), tau, T, tau_top, before.mu, before.scale, before.L, v, L, p, q,
+                k + 1, *plan.graphs(first, last), *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
+                plan.depth, plan.exit_depth, relation.numpy(), tau, T, tau_top, kept.mu[k - 1], ones, kept.L[k - 1], v, L, p, q,
             )  # fmt: skip
 
     def read(k: int, first: int, last: int) -> None:
-        here = hops[-1]
-        kernels.read(
-            *plan.rows_of(first, last),
-            plan.needed,
-            index.state_ptr,
-            index.state_relation,
-            here.mu,
-            here.scale,
-            here.L,
-            z[k],
-            log_d[k],
-        )
+        places = *plan.rows(first, last), plan.needed, index.state_ptr, index.state_relation
+        kernels.read(*places, kept.mu[k], ones, kept.L[k], kept.z[k], kept.log_d[k])
 
     for k in range(K):
-        v, L = buffers.empty((len(index.state_relation), d), dtype), buffers.empty((len(index.state_relation),), np.float64)
-        p = buffers.empty((len(index.edge_exit),), dtype)
-        q = buffers.empty((int(index.turn_ptr[-1]) if k else 0,), dtype)
-        in_parts(partial(hop, k, v, L, p, q), index.block_count)
-        if W.dim() == 3:
-            mu, scale = v, W[k].numpy()
-        else:
-            mu, scale = _by_relation(v, W[k], plan.states_by_relation(k + 1, W.shape[1])), np.ones((W.shape[1], d), dtype)
-        hops.append(_Hop(v, mu, scale, L, p, q))
+        in_parts(partial(hop, k), index.block_count)
+        kept.mu.append(_by_relation(kept.v[k], W[k], plan.states_by_relation(k + 1, W.shape[1])))
         in_parts(partial(read, k), index.block_count)
-    return hops, z, log_d
+    return kept
 
 
 def _backward(
-    plan: _Plan, hops: list[_Hop], z: Array, log_d: Array, grad_z: Array, grad_log_d: Array,
-    x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    plan: _Plan, kept: _Kept, grad_z: Array, grad_log_d: Array, x: Tensor, relation: Tensor, turn: Tensor, W: Tensor
+) -> tuple[Tensor, ...]:
     index = plan.index
-    walk = index.graph_ptr, index.state_ptr, index.state_relation
-    edges, exits = (index.edge_ptr, index.edge_exit), (index.exit_ptr, index.exit_relation)
-    dtype = z.dtype
+    dtype, d, K = kept.z.dtype, x.shape[1], len(W)
     m, blocks = relation.shape[1], index.block_count
-    grad_x, grad_start = np.zeros(x.shape, dtype), np.zeros(len(x))
-    grad_delta = np.zeros(relation.shape)
-    grad_scale = np.zeros((blocks, m, x.shape[1]), dtype)  # sums of blocks are added in a fixed order
-    shared = turn.dim() == 2
-    grad_tau = np.zeros((blocks if shared else len(relation), m, m))
-    grad_W = torch.zeros_like(W)
-    values = x.detach().contiguous().numpy()
-    buffers = Buffers()
-    grad, grad_before = (buffers.empty(hops[0].v.shape, dtype) for _ in range(2))
-    beta, beta_before = (buffers.empty((len(hops[0].v),), np.float64) for _ in range(2))
+    is_shared = turn.dim() == 2
+    # sums of blocks are added in a fixed order
+    grad_W = np.zeros((blocks, K, m, d), dtype)
+    grad_tau = np.zeros((blocks if is_shared else len(relation), m, m))
+    grad_x, grad_start, grad_delta = np.zeros(x.shape, dtype), np.zeros(len(x)), np.zeros(relation.shape)
+    if W.dim() == 3:
+
+        def backward(first: int, last: int) -> None:
+            kernels.backward(
+                first, last, index.block_ptr, plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
+                plan.depth, plan.exit_depth, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d, grad_z, grad_log_d,
+                grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
+            )  # fmt: skip
+
+        in_parts(backward, blocks)
+        total_W = torch.from_numpy(grad_W.sum(0))
+    else:
+        total_W = _backward_with_matrices(plan, kept, grad_z, grad_log_d, x, W, grad_delta, grad_tau, is_shared, grad_x, grad_start)
+    grad_turn = grad_tau.sum(0) if is_shared else grad_tau
+    return (*(torch.from_numpy(g) for g in (grad_x, grad_start, grad_delta, grad_turn)), total_W)
+
+
+def _backward_with_matrices(
+    plan: _Plan, kept: _Kept, grad_z: Array, grad_log_d: Array, x: Tensor, W: Tensor,
+    grad_delta: Array, grad_tau: Array, is_shared: bool, grad_x: Array, grad_start: Array,
+) -> Tensor:  # fmt: skip
+    """Fills in the gradients it is given, and returns that of W."""
+    index, buffers = plan.index, Buffers()
+    (K, states, d), m = kept.v.shape, W.shape[1]
+    ones, unused = np.ones((m, d), kept.v.dtype), np.zeros((index.block_count, m, d), kept.v.dtype)
+    grad, grad_before = (buffers.empty((states, d), kept.v.dtype) for _ in range(2))
+    beta, beta_before = (buffers.empty((states,), np.float64) for _ in range(2))
+    total = torch.zeros_like(W)
 
     def unread(k: int, first: int, last: int) -> None:
         kernels.unread(
-            *plan.rows_of(first, last), plan.needed, index.state_ptr, hops[k].L, z[k], log_d[k], grad_z[k], grad_log_d[k],
-            k == len(hops) - 1, grad, beta,
+            *plan.rows(first, last), plan.needed, index.state_ptr, kept.L[k], kept.z[k], kept.log_d[k], grad_z[k], grad_log_d[k],
+            k == K - 1, 0, grad, beta,
         )  # fmt: skip
 
     def back(k: int, grad_v: Array, first: int, last: int) -> None:
-        here = hops[k]
-        if k == 0:
-            kernels.first_hop_back(
-                first, last, index.block_ptr, *walk, index.edge_ptr, index.edge_source,
-                plan.depth, here.p, here.v, here.scale, grad_v, beta,
-                values, grad_scale, grad_delta, grad_x, grad_start,
-            )  # fmt: skip
-        else:
-            before = hops[k - 1]
-            kernels.hop_back(
-                k + 1, first, last, index.block_ptr, *walk, *exits, *edges, index.turn_ptr,
-                plan.depth, plan.exit_depth, here.p, here.q, here.v, here.scale, grad_v, beta,
-                before.mu, before.scale, grad_before, beta_before,
-                grad_scale, grad_delta, grad_tau, shared,
-            )  # fmt: skip
+        for block in range(first, last):
+            for g0, g1 in (
+                [plan.graphs(block, block + 1)] if is_shared else [(g, g + 1) for g in range(*plan.graphs(block, block + 1))]
+            ):
+                if k == 0:
+                    kernels.first_hop_back(
+                        g0, g1, 0, *index.walk, index.edge_ptr, index.edge_source, plan.depth, kept.p[0], kept.v[0], ones,
+                        grad_v, beta, x.numpy(), unused[block], grad_delta, grad_x, grad_start,
+                    )  # fmt: skip
+                else:
+                    kernels.hop_back(
+                        k + 1, g0, g1, 0, *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
+                        plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad_v, beta,
+                        kept.mu[k - 1], ones, grad_before, beta_before, unused[block], grad_delta,
+                        grad_tau[block if is_shared else g0],
+                    )  # fmt: skip
 
-    for k in reversed(range(len(hops))):
-        in_parts(partial(unread, k), blocks)
-        grad_v = grad
-        if W.dim() == 4:
-            states = plan.states_by_relation(k + 1, m)
-            grad_v = _by_relation(grad, W[k].transpose(1, 2), states)
-            _add_outer(grad_W[k], grad, hops[k].v, states)
-        grad_scale.fill(0)
-        in_parts(partial(back, k, grad_v), blocks)
-        if W.dim() == 3:
-            grad_W[k] = torch.from_numpy(grad_scale.sum(0))
+    for k in reversed(range(K)):
+        in_parts(partial(unread, k), index.block_count)
+        mine = plan.states_by_relation(k + 1, m)
+        _add_outer(total[k], grad, kept.v[k], mine)
+        in_parts(partial(back, k, _by_relation(grad, W[k].transpose(1, 2), mine)), index.block_count)
         grad, grad_before = grad_before, grad
         beta, beta_before = beta_before, beta
-    grad_turn = grad_tau.sum(0) if shared else grad_tau
-    return (*(torch.from_numpy(g) for g in (grad_x, grad_start, grad_delta, grad_turn)), grad_W)
+    return total
 
 
 def _by_relation(rows: Array, W: Tensor, states: list[Tensor]) -> Array:

@@ -229,15 +229,15 @@ def read(r0, r1, needed, state_ptr, state_relation, mu, scale, L, z, log_d):  # 
 
 
 @sum_kernel
-def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, grad, beta):  # type: ignore[no-untyped-def]
+def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, o, grad, beta):  # type: ignore[no-untyped-def]
     """The adjoint of :func:`read`: adds to the gradients of the needed nodes' states, which begin at zero if ``fresh``."""
     d = z.shape[1]
     for row in range(r0, r1):
         if fresh:
             for s in range(state_ptr[needed[row]], state_ptr[needed[row] + 1]):
-                beta[s] = 0
+                beta[s - o] = 0
                 for c in range(d):
-                    grad[s, c] = 0
+                    grad[s - o, c] = 0
         if log_d[row] == -np.inf:
             continue
         along = z.dtype.type(0)
@@ -246,26 +246,26 @@ def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, gr
         rest = grad_log_d[row] - along
         for s in range(state_ptr[needed[row]], state_ptr[needed[row] + 1]):
             share = z.dtype.type(np.exp(L[s] - log_d[row]))
-            beta[s] += share * rest
+            beta[s - o] += share * rest
             for c in range(d):
-                grad[s, c] += share * grad_z[row, c]
+                grad[s - o, c] += share * grad_z[row, c]
 
 
 @sum_kernel
 def hop_back(  # type: ignore[no-untyped-def]
-    hop, b0, b1, block_ptr, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
+    hop, g0, g1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
     depth, exit_depth, p, q, v, scale, grad, beta, mu_before, scale_before, grad_before, beta_before,
-    grad_scale, grad_delta, grad_tau, is_shared,
+    grad_scale, grad_delta, grad_tau,
 ):  # fmt: skip
     """The adjoint of :func:`next_hop`: from gradients of this hop's states to those of the hop before.
 
     With β the gradient of the log-weights at fixed messages, a share's gradient needs no product an edge:
-    ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β.
+    ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β. Gradients of states stand ``o`` places before them.
     """
     d = v.shape[1]
     m = scale.shape[0]
     most = 0
-    for g in range(block_ptr[b0], block_ptr[b1]):
+    for g in range(g0, g1):
         most = max(most, exit_ptr[graph_ptr[g + 1]] - exit_ptr[graph_ptr[g]])
     grad_Y = np.empty((most, d), v.dtype)
     beta_Y = np.empty(most)
@@ -273,114 +273,111 @@ def hop_back(  # type: ignore[no-untyped-def]
     here = np.empty(m, np.int64)  # the exits of a node that matter
     zero = v.dtype.type(0)
     grad_v = np.empty(d, v.dtype)
-    for block in range(b0, b1):
-        for g in range(block_ptr[block], block_ptr[block + 1]):
-            slot = block if is_shared else g
-            n0, n1 = graph_ptr[g], graph_ptr[g + 1]
-            x0 = exit_ptr[n0]
-            for x in range(exit_ptr[n1] - x0):
-                if exit_depth[x0 + x] >= hop:
-                    beta_Y[x] = 0
+    for g in range(g0, g1):
+        n0, n1 = graph_ptr[g], graph_ptr[g + 1]
+        x0 = exit_ptr[n0]
+        for x in range(exit_ptr[n1] - x0):
+            if exit_depth[x0 + x] >= hop:
+                beta_Y[x] = 0
+                for c in range(d):
+                    grad_Y[x, c] = 0
+        for i in range(n0, n1):
+            if depth[i] < hop:
+                continue
+            for s in range(state_ptr[i], state_ptr[i + 1]):
+                r = state_relation[s]
+                along = v.dtype.type(0)
+                for c in range(d):
+                    grad_v[c] = scale[r, c] * grad[s - o, c]
+                    along += grad_v[c] * v[s, c]
+                    grad_scale[r, c] += grad[s - o, c] * v[s, c]
+                grad_delta[g, r] += along + beta[s - o]
+                for e in range(edge_ptr[s], edge_ptr[s + 1]):
+                    x, share = edge_exit[e] - x0, p[e]
+                    beta_Y[x] += share * beta[s - o]
                     for c in range(d):
-                        grad_Y[x, c] = 0
-            for i in range(n0, n1):
-                if depth[i] < hop:
-                    continue
-                for s in range(state_ptr[i], state_ptr[i + 1]):
-                    r = state_relation[s]
-                    along = v.dtype.type(0)
+                        grad_Y[x, c] += share * grad_v[c]
+        for i in range(n0, n1):
+            if depth[i] < hop - 1:
+                continue
+            s0, s1 = state_ptr[i], state_ptr[i + 1]
+            for s in range(s0, s1):
+                r = state_relation[s]
+                beta_before[s - o] = 0
+                for c in range(d):
+                    M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
+                    grad_before[s - o, c] = 0
+            count = 0
+            for x in range(exit_ptr[i], exit_ptr[i + 1]):
+                if exit_depth[x] >= hop:
+                    here[count] = x
+                    count += 1
+            for s in range(s0, s1):
+                first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
+                r = state_relation[s]
+                n = 0
+                while n + 4 <= count:
+                    x1, x2, x3, x4 = here[n], here[n + 1], here[n + 2], here[n + 3]
+                    q1, q2 = q[first + x1 * (s1 - s0)], q[first + x2 * (s1 - s0)]
+                    q3, q4 = q[first + x3 * (s1 - s0)], q[first + x4 * (s1 - s0)]
+                    y1, y2, y3, y4 = x1 - x0, x2 - x0, x3 - x0, x4 - x0
+                    a1, a2, a3, a4 = zero, zero, zero, zero
                     for c in range(d):
-                        grad_v[c] = scale[r, c] * grad[s, c]
-                        along += grad_v[c] * v[s, c]
-                        grad_scale[block, r, c] += grad[s, c] * v[s, c]
-                    grad_delta[g, r] += along + beta[s]
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        x, share = edge_exit[e] - x0, p[e]
-                        beta_Y[x] += share * beta[s]
-                        for c in range(d):
-                            grad_Y[x, c] += share * grad_v[c]
-            for i in range(n0, n1):
-                if depth[i] < hop - 1:
-                    continue
-                s0, s1 = state_ptr[i], state_ptr[i + 1]
-                for s in range(s0, s1):
-                    r = state_relation[s]
-                    beta_before[s] = 0
+                        message = M[s - s0, c]
+                        g1, g2, g3, g4 = grad_Y[y1, c], grad_Y[y2, c], grad_Y[y3, c], grad_Y[y4, c]
+                        a1 += g1 * message
+                        a2 += g2 * message
+                        a3 += g3 * message
+                        a4 += g4 * message
+                        grad_before[s - o, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
+                    beta_before[s - o] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
+                    grad_tau[r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
+                    grad_tau[r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
+                    grad_tau[r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
+                    grad_tau[r, exit_relation[x4]] += q4 * (a4 + beta_Y[y4])
+                    n += 4
+                while n < count:
+                    x = here[n]
+                    share = q[first + x * (s1 - s0)]
+                    along = zero
                     for c in range(d):
-                        M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
-                        grad_before[s, c] = 0
-                count = 0
-                for x in range(exit_ptr[i], exit_ptr[i + 1]):
-                    if exit_depth[x] >= hop:
-                        here[count] = x
-                        count += 1
-                for s in range(s0, s1):
-                    first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
-                    r = state_relation[s]
-                    n = 0
-                    while n + 4 <= count:
-                        x1, x2, x3, x4 = here[n], here[n + 1], here[n + 2], here[n + 3]
-                        q1, q2 = q[first + x1 * (s1 - s0)], q[first + x2 * (s1 - s0)]
-                        q3, q4 = q[first + x3 * (s1 - s0)], q[first + x4 * (s1 - s0)]
-                        y1, y2, y3, y4 = x1 - x0, x2 - x0, x3 - x0, x4 - x0
-                        a1, a2, a3, a4 = zero, zero, zero, zero
-                        for c in range(d):
-                            message = M[s - s0, c]
-                            g1, g2, g3, g4 = grad_Y[y1, c], grad_Y[y2, c], grad_Y[y3, c], grad_Y[y4, c]
-                            a1 += g1 * message
-                            a2 += g2 * message
-                            a3 += g3 * message
-                            a4 += g4 * message
-                            grad_before[s, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
-                        beta_before[s] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
-                        grad_tau[slot, r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
-                        grad_tau[slot, r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
-                        grad_tau[slot, r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
-                        grad_tau[slot, r, exit_relation[x4]] += q4 * (a4 + beta_Y[y4])
-                        n += 4
-                    while n < count:
-                        x = here[n]
-                        share = q[first + x * (s1 - s0)]
-                        along = zero
-                        for c in range(d):
-                            along += grad_Y[x - x0, c] * M[s - s0, c]
-                            grad_before[s, c] += share * grad_Y[x - x0, c]
-                        beta_before[s] += share * beta_Y[x - x0]
-                        grad_tau[slot, r, exit_relation[x]] += share * (along + beta_Y[x - x0])
-                        n += 1
+                        along += grad_Y[x - x0, c] * M[s - s0, c]
+                        grad_before[s - o, c] += share * grad_Y[x - x0, c]
+                    beta_before[s - o] += share * beta_Y[x - x0]
+                    grad_tau[r, exit_relation[x]] += share * (along + beta_Y[x - x0])
+                    n += 1
 
 
 @sum_kernel
 def first_hop_back(  # type: ignore[no-untyped-def]
-    b0, b1, block_ptr, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
+    g0, g1, o, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
     depth, p, v, scale, grad, beta, x, grad_scale, grad_delta, grad_x, grad_start,
 ):  # fmt: skip
     """The adjoint of :func:`first_hop`."""
     d = v.shape[1]
     grad_v = np.empty(d, v.dtype)
-    for block in range(b0, b1):
-        for g in range(block_ptr[block], block_ptr[block + 1]):
-            for i in range(graph_ptr[g], graph_ptr[g + 1]):
-                if depth[i] < 1:
-                    continue
-                for s in range(state_ptr[i], state_ptr[i + 1]):
-                    r = state_relation[s]
-                    along = v.dtype.type(0)
-                    for c in range(d):
-                        grad_v[c] = scale[r, c] * grad[s, c]
-                        along += grad_v[c] * v[s, c]
-                        grad_scale[block, r, c] += grad[s, c] * v[s, c]
-                    grad_delta[g, r] += along + beta[s]
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        j, share = edge_source[e], p[e]
-                        grad_start[j] += share * beta[s]
-                        for c in range(d):
-                            grad_x[j, c] += share * grad_v[c]
-            for i in range(graph_ptr[g], graph_ptr[g + 1]):
+    for g in range(g0, g1):
+        for i in range(graph_ptr[g], graph_ptr[g + 1]):
+            if depth[i] < 1:
+                continue
+            for s in range(state_ptr[i], state_ptr[i + 1]):
+                r = state_relation[s]
                 along = v.dtype.type(0)
                 for c in range(d):
-                    along += grad_x[i, c] * x[i, c]
-                grad_start[i] += along
+                    grad_v[c] = scale[r, c] * grad[s - o, c]
+                    along += grad_v[c] * v[s, c]
+                    grad_scale[r, c] += grad[s - o, c] * v[s, c]
+                grad_delta[g, r] += along + beta[s - o]
+                for e in range(edge_ptr[s], edge_ptr[s + 1]):
+                    j, share = edge_source[e], p[e]
+                    grad_start[j] += share * beta[s - o]
+                    for c in range(d):
+                        grad_x[j, c] += share * grad_v[c]
+        for i in range(graph_ptr[g], graph_ptr[g + 1]):
+            along = v.dtype.type(0)
+            for c in range(d):
+                along += grad_x[i, c] * x[i, c]
+            grad_start[i] += along
 
 
 @kernel
@@ -395,3 +392,61 @@ def depths(n0, n1, state_ptr, edge_ptr, edge_exit, exit_node, K, depth, exit_dep
                 exit_depth[x] = max(exit_depth[x], hop)
                 j = exit_node[x]
                 depth[j] = max(depth[j], hop - 1)
+
+
+@kernel
+def forward(  # type: ignore[no-untyped-def]
+    g0, g1, row_ptr, needed,
+    graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
+    depth, exit_depth, start, delta, tau, T, tau_top, x, W, v, L, p, q, z, log_d,
+):  # fmt: skip
+    """All hops with diagonal W, graph by graph: what a hop leaves is still in the cache when the next one reads it."""
+    for g in range(g0, g1):
+        for k in range(len(W)):
+            if k == 0:
+                first_hop(
+                    g, g + 1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source, depth, start, delta, x, v[0], L[0], p[0]
+                )
+            else:
+                next_hop(
+                    k + 1, g, g + 1, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
+                    depth, exit_depth, delta, tau, T, tau_top, v[k - 1], W[k - 1], L[k - 1], v[k], L[k], p[k], q[k],
+                )  # fmt: skip
+            read(row_ptr[g], row_ptr[g + 1], needed, state_ptr, state_relation, v[k], W[k], L[k], z[k], log_d[k])
+
+
+@kernel
+def backward(  # type: ignore[no-untyped-def]
+    b0, b1, block_ptr, row_ptr, needed,
+    graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
+    depth, exit_depth, x, W, v, L, p, q, z, log_d, grad_z, grad_log_d,
+    grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
+):  # fmt: skip
+    """The adjoint of :func:`forward`. Sums over graphs are kept for each block, and for each graph where τ is the graph's own."""
+    K, d = len(W), x.shape[1]
+    most = 0
+    for g in range(block_ptr[b0], block_ptr[b1]):
+        most = max(most, state_ptr[graph_ptr[g + 1]] - state_ptr[graph_ptr[g]])
+    grad, beta = np.empty((2, most, d), x.dtype), np.empty((2, most))
+    for block in range(b0, b1):
+        for g in range(block_ptr[block], block_ptr[block + 1]):
+            o = state_ptr[graph_ptr[g]]
+            slot = block if is_shared else g
+            for k in range(K - 1, -1, -1):
+                this, before = k % 2, (k + 1) % 2
+                unread(
+                    row_ptr[g], row_ptr[g + 1], needed, state_ptr, L[k], z[k], log_d[k], grad_z[k], grad_log_d[k], k == K - 1, o,
+                    grad[this], beta[this],
+                )  # fmt: skip
+                if k == 0:
+                    first_hop_back(
+                        g, g + 1, o, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source, depth, p[0], v[0], W[0],
+                        grad[this], beta[this], x, grad_W[block, 0], grad_delta, grad_x, grad_start,
+                    )  # fmt: skip
+                else:
+                    hop_back(
+                        k + 1, g, g + 1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit,
+                        turn_ptr, depth, exit_depth, p[k], q[k], v[k], W[k], grad[this], beta[this],
+                        v[k - 1], W[k - 1], grad[before], beta[before],
+                        grad_W[block, k], grad_delta, grad_tau[slot],
+                    )  # fmt: skip

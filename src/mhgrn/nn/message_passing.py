@@ -49,17 +49,21 @@ def multi_hop_messages(
         weights = WalkWeights(*(w.double() for w in weights))
         compute = _BACKENDS[backend if backend != "auto" else "compiled" if x.device.type == "cpu" else "plain"]
         z, log_d = compute(x, weights, W, batch, needed)
-        return Messages(torch.stack([_pad(z[hop], W_pad[hop:]) for hop in range(len(W))]), log_d)
+        return Messages(_pad(z, W_pad), log_d)
 
 
 _BACKENDS = {"compiled": compiled.messages, "plain": plain.messages, "dense": dense.messages}
 
 
-def _pad(z: Tensor, rest: Tensor) -> Tensor:
-    """W⁰_K ··· W⁰_{k+1} z, so that every length has K transformations behind it."""
-    for W in rest:
-        z = z * W if W.dim() == 1 else z @ W.T
-    return z
+def _pad(z: Tensor, W_pad: Tensor) -> Tensor:
+    """W⁰_K ··· W⁰_{k+1} z^k, so that every length has K transformations behind it: the products are made once, for all nodes."""
+    width = W_pad.shape[-1]
+    diagonal = W_pad.dim() == 2
+    after = [W_pad.new_ones(width) if diagonal else torch.eye(width, dtype=W_pad.dtype, device=W_pad.device)]
+    for W in W_pad.flip(0):
+        after.append(after[-1] * W if diagonal else after[-1] @ W)
+    product = torch.stack(after[::-1])  # [K, d] or [K, d, d]
+    return z * product[:, None] if diagonal else z @ product.mT
 
 
 class MultiHopMessagePassing(nn.Module):

@@ -4,9 +4,10 @@
 
 A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
 
-Time is the processor time of a process with one thread, the least of several repeats: what else runs on the machine hardly
-changes it, and memory once taken is kept, because the price of fresh pages depends on others too. Memory is how far a step raises the process's peak resident memory, free memory having been given back before. An
-exponent is the slope of a least-squares line through the logarithms of the larger half of the sizes: 1 is linear.
+Time is the processor time of a process with one thread, the least of several rounds over all sizes, and memory once taken is kept
+between steps (the price of fresh pages depends on others): what else runs on the machine changes little. Memory is how far a step
+raises the process's peak resident memory, free memory having been given back before. An exponent is the slope of a least-squares
+line through the logarithms of the larger half of the sizes: 1 is linear.
 
 1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both
    at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned.

@@ -8,19 +8,21 @@ Two settings of ``mhgrn.initial_scale`` on CommonsenseQA from DIR (``../shared/d
 1. For K = 1 … 4 and 8, before the first step, at dropout 0, on one batch of questions and as the mean (geometric) of a few seeds:
    the size of the messages z^k (root mean square over the nodes that a walk of k hops reaches), the norm of the loss's gradient by
    W^k, and that of its gradient by z^k.
-2. Loss and dev accuracy of every epoch of ``mhgrn.train`` on the first training questions, for K = 1 … 4, with one thread.
+2. For K = 1 … 4, the loss of every step and the dev accuracy of every epoch, trained as ``mhgrn.train`` does, with one thread.
 
-Node features are random: nothing but the text and the relations of walks can be learned from.
+The score sees the graph's vector alone (text still steers attention) and node features are random: what is learned, is learned from
+the relations of walks.
 """
 
 import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from measuring import graph_of
@@ -33,16 +35,12 @@ from mhgrn.errors import UserError
 from mhgrn.features import open_features
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
-from mhgrn.training.loop import Examples, question_loss, set_seed, train
+from mhgrn.training.loop import Examples, accuracy, question_loss, set_seed
 from mhgrn.training.run import Run, build_model
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SCALES = {"published": "0.02", "level": "level"}
 NORMS = ("messages", "by_weights", "by_messages")
-
-
-def settings(scale: str, hops: int, *others: str) -> Config:
-    return Config.load(overrides=["features=random", f"mhgrn.initial_scale={scale}", f"mhgrn.hops={hops}", *others])
 
 
 def some_questions(source: Path, train_count: int, dev_count: int, graph: KnowledgeGraph, work: Path) -> PreparedData:
@@ -83,24 +81,33 @@ def at_start(examples: Examples, questions: int) -> dict[str, list[float]]:
     assert z.grad is not None
     assert passing.W.grad is not None
     return {
-        "messages": [float(of_hop[reached > -torch.inf].detach().square().mean().sqrt()) for of_hop, reached in zip(z, log_d, strict=True)],
+        "messages": [
+            float(of_hop[reached > -torch.inf].detach().square().mean().sqrt()) for of_hop, reached in zip(z, log_d, strict=True)
+        ],
         "by_weights": [float(of_hop.norm()) for of_hop in passing.W.grad],
         "by_messages": [float(of_hop.norm()) for of_hop in z.grad],
     }
 
 
-def starts(data: PreparedData, graph: KnowledgeGraph, depths: Sequence[int], questions: int, seeds: int) -> list[dict[str, Any]]:
-    encoder = TextEncoder(settings("level", 1).text)
-    features = open_features("random", graph, encoder)
+def fresh(name: str, hops: int, data: PreparedData, graph: KnowledgeGraph, encoder: TextEncoder, seed: int) -> Examples:
+    """The data with an untrained model, whose score is blind to the text."""
+    config = Config.load(overrides=["features=random", f"mhgrn.initial_scale={SCALES[name]}", f"mhgrn.hops={hops}"])
+    features = open_features(config.features, graph, encoder)
+    set_seed(seed)
+    model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
+    seen = torch.zeros(model.graph_encoder.out_dim + encoder.sentence_dim)
+    seen[: model.graph_encoder.out_dim] = 1
+    model.score.register_forward_pre_hook(lambda _, given: (given[0] * seen,))
+    return Examples(data, Run(data.folder, {}, config, graph, encoder, features, model))
+
+
+def starts(
+    data: PreparedData, graph: KnowledgeGraph, encoder: TextEncoder, depths: Sequence[int], questions: int, seeds: int
+) -> list[dict[str, Any]]:
     rows = []
-    for name, scale in SCALES.items():
+    for name in SCALES:
         for hops in depths:
-            config = settings(scale, hops)
-            found = []
-            for seed in range(seeds):
-                set_seed(seed)
-                model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
-                found.append(at_start(Examples(data, Run(data.folder, {}, config, graph, encoder, features, model)), questions))
+            found = [at_start(fresh(name, hops, data, graph, encoder, seed), questions) for seed in range(seeds)]
             norms = {what: torch.tensor([f[what] for f in found]).clamp_min(1e-30).log().mean(0).exp().tolist() for what in NORMS}
             rows.append({"scale": name, "K": hops, **norms})
             for what, values in norms.items():
@@ -108,20 +115,48 @@ def starts(data: PreparedData, graph: KnowledgeGraph, depths: Sequence[int], que
     return rows
 
 
-def curves(data: PreparedData, graph: KnowledgeGraph, depths: Sequence[int], epochs: int, work: Path) -> list[dict[str, Any]]:
-    rows = []
+def curves(
+    data: PreparedData, graph: KnowledgeGraph, encoder: TextEncoder, depths: Sequence[int], epochs: int
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for hops in depths:
-        for name, scale in SCALES.items():
+        for name in SCALES:
             began = time.process_time()
-            limits = [f"training.epochs={epochs}", f"training.patience={epochs}", "training.threads=1"]
-            run = train(data, settings(scale, hops, *limits), work / f"{name}-{hops}", graph)
-            lines = (run.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-            found = [json.loads(line) for line in lines]
-            row = {"scale": name, "K": hops, "cpu": round(time.process_time() - began, 1)}
-            rows.append(row | {what: [of_epoch[what] for of_epoch in found] for what in ("loss", "dev_accuracy")})
-            print(f"{name:<10} K = {hops}  loss" + "".join(f" {of_epoch['loss']:.3f}" for of_epoch in found), end="")
-            print("  dev" + "".join(f" {of_epoch['dev_accuracy']:.1%}" for of_epoch in found), flush=True)
+            examples = fresh(name, hops, data, graph, encoder, seed=0)
+            row: dict[str, Any] = {"scale": name, "K": hops, "loss": [], "dev_accuracy": []}
+            for losses in learn(examples, epochs):
+                row["loss"] += losses
+                row["dev_accuracy"].append(accuracy(examples, "dev", live_text=False))
+                mean = sum(losses) / len(losses)
+                print(f"{name:<10} K = {hops}  loss {mean:.4f}  dev {row['dev_accuracy'][-1]:.1%}", flush=True)
+            rows.append(row | {"cpu": round(time.process_time() - began, 1)})
     return rows
+
+
+def learn(examples: Examples, epochs: int) -> Iterator[list[float]]:
+    """The losses of an epoch's steps; the optimiser and its settings are those of ``mhgrn.train``."""
+    settings, model = examples.run.config.training, examples.run.model
+    optimiser = torch.optim.RAdam(
+        model.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, decoupled_weight_decay=True
+    )
+    order, shuffler = np.array(examples.data.split("train")), np.random.default_rng(0)
+    for _ in range(epochs):
+        model.train()
+        shuffled, losses = shuffler.permutation(order), []
+        for start in range(0, len(order), settings.batch_size):
+            batch = examples.batch(shuffled[start : start + settings.batch_size].tolist())
+            optimiser.zero_grad(set_to_none=True)
+            loss = question_loss(examples.scores(batch, live_text=False), batch) / len(batch.first)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        yield losses
+
+
+def smooth(values: Sequence[float]) -> list[float]:
+    """Running mean of ten."""
+    return [float(np.mean(values[max(0, i - 9) : i + 1])) for i in range(len(values))]
 
 
 def plot(numbers: dict[str, Any], folder: Path) -> None:
@@ -151,10 +186,10 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
                 first = first or axes
                 for row in numbers["curves"]:
                     if row["K"] == hops:
-                        x = range(1, len(row[what]) + 1)
-                        axes.plot(x, row[what], "o-", markersize=3, color=colours[row["scale"]], label=row["scale"])
+                        y = smooth(row[what]) if what == "loss" else row[what]
+                        axes.plot(range(1, len(y) + 1), y, color=colours[row["scale"]], label=row["scale"])
                 axes.set_title("" if line else f"K = {hops}", fontsize=10)
-                axes.set_xlabel("epoch" if line else "")
+                axes.set_xlabel("epoch" if line else "step")
                 axes.set_ylabel("" if column else label)
         figure.axes[0].legend(fontsize=8)
         write_figure(figure, folder / "depth-curves.svg")
@@ -166,7 +201,7 @@ def main() -> None:
     parser.add_argument("--kg", type=Path, help="folder of a built graph")
     parser.add_argument("--train", type=int, default=640, help="training questions")
     parser.add_argument("--dev", type=int, default=320, help="dev questions")
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--start-depths", type=int, nargs="+", default=[1, 2, 3, 4, 8], metavar="K", help="for part 1")
     parser.add_argument("--depths", type=int, nargs="+", default=[1, 2, 3, 4], metavar="K", help="for part 2")
     parser.add_argument("--seeds", type=int, default=3, help="for part 1")
@@ -181,8 +216,9 @@ def main() -> None:
         graph = KnowledgeGraph.load(graph_of(options.data, options.kg, work))
         data = some_questions(options.data / "csqa", options.train, options.dev, graph, work)
         numbers: dict[str, Any] = {"train": options.train, "dev": options.dev}
-        numbers["starts"] = starts(data, graph, options.start_depths, 32, options.seeds)
-        numbers["curves"] = curves(data, graph, options.depths, options.epochs, work)
+        encoder = TextEncoder(Config().text)
+        numbers["starts"] = starts(data, graph, encoder, options.start_depths, 32, options.seeds)
+        numbers["curves"] = curves(data, graph, encoder, options.depths, options.epochs)
     if options.json:
         options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     if options.plots:

@@ -166,6 +166,9 @@ class MHGRN(GraphEncoder):
             width = W.shape[-1]
             level = 1.0 if W.dim() == 3 else 1.0 / math.sqrt(width)
             layer.messages.reset_parameters(level if initial_scale == "level" else initial_scale)
+            if initial_scale == "level":  # a mean over relations of weights around 0 would halve messages at every hop
+                with torch.no_grad():
+                    W += 1.0 if W.dim() == 3 else torch.eye(width)
             nn.init.normal_(layer.typed.weight, std=PUBLISHED_SCALE if initial_scale == "level" else initial_scale)
             nn.init.zeros_(layer.typed.bias)
             with torch.no_grad():

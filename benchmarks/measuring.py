@@ -30,6 +30,14 @@ def resident() -> int:
     return resource.getpagesize() * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
 
 
+def graph_of(data: Path, kg: Path | None, work: Path) -> Path:
+    """The graph that was named, or one built in ``work`` from the ConceptNet of a data folder."""
+    if kg is not None:
+        return kg
+    build([data / "conceptnet" / "assertions-en.csv.gz"])[0].save(work / "graph")
+    return work / "graph"
+
+
 def timed_build(source: Path, target: Path, asked: float) -> dict[str, float]:
     """Build and save a graph: seconds by the clock and of all threads on the processor, peak memory, counts.
 

@@ -55,17 +55,21 @@ def multi_hop_messages(
         if edge_log_weight is not None:
             edge_log_weight = edge_log_weight.double()
         z, log_d = compute(x, weights, W, batch, needed, edge_log_weight)
-        return Messages(torch.stack([_pad(z[hop], W_pad[hop:]) for hop in range(len(W))]), log_d)
+        return Messages(_pad(z, W_pad), log_d)
 
 
 _BACKENDS = {"compiled": compiled.messages, "plain": plain.messages, "dense": dense.messages}
 
 
-def _pad(z: Tensor, rest: Tensor) -> Tensor:
-    """W⁰_K ··· W⁰_{k+1} z, so that every length has K transformations behind it."""
-    for W in rest:
-        z = z * W if W.dim() == 1 else z @ W.T
-    return z
+def _pad(z: Tensor, W_pad: Tensor) -> Tensor:
+    """W⁰_K ··· W⁰_{k+1} z^k, so that every length has K transformations behind it: the products are made once, for all nodes."""
+    width = W_pad.shape[-1]
+    diagonal = W_pad.dim() == 2
+    after = [W_pad.new_ones(width) if diagonal else torch.eye(width, dtype=W_pad.dtype, device=W_pad.device)]
+    for W in W_pad.flip(0):
+        after.append(after[-1] * W if diagonal else after[-1] @ W)
+    product = torch.stack(after[::-1])  # [K, d] or [K, d, d]
+    return z * product[:, None] if diagonal else z @ product.mT
 
 
 class MultiHopMessagePassing(nn.Module):
@@ -100,15 +104,21 @@ class MultiHopMessagePassing(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, scale: float | None = None) -> None:
-        """W from N(0, scale²), by default such that a hop keeps the scale of what it carries; W⁰ = I."""
+        """W from N(0, scale²), by default around I such that a hop keeps the scale of what it carries; W⁰ = I.
+
+        Around 0 it would not: a mean over relations of weights without a common part halves messages at every hop.
+        """
+        is_level = scale is None
         if scale is None:
             scale = 1.0 if self.relation_weights == "diagonal" else self.dim**-0.5
         with torch.no_grad():
             if self.relation_weights == "diagonal":
-                self.W.normal_(std=scale)
+                self.W.normal_(mean=1.0 if is_level else 0.0, std=scale)
                 self.W_pad.fill_(1)
             elif self.relation_weights == "full":
                 self.W.normal_(std=scale)
+                if is_level:
+                    self.W.add_(torch.eye(self.dim))
                 self.W_pad.copy_(torch.eye(self.dim))
             else:
                 # V_1 = I, the others random: W⁰ can be I, and all parts of a W_r have the same norm

@@ -1,0 +1,440 @@
+"""How time and peak memory of multi-hop message passing grow, with fitted exponents; the paper's figure 7 and table 2, measured.
+
+    python benchmarks/growth.py [--json FILE] [--plots FOLDER] [--quick]
+
+A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
+
+Time is the processor time of a process with one thread, the least of several rounds over all sizes, and memory once taken is kept
+between steps (the price of fresh pages depends on others): what else runs on the machine changes little. Memory is how far a step
+raises the process's peak resident memory, free memory having been given back before. An exponent is the slope of a least-squares
+line through the logarithms of the larger half of the sizes: 1 is linear.
+
+1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both
+   at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned.
+2. With messages wanted at the answer nodes only, t(2K)/t(K).
+3. Table 2: K hops of MHGRN, K layers of RGCN (PyTorch Geometric's ``RGCNConv``), and all simple paths of at most K hops from
+   question to answer nodes as KagNet reads them (found and stored, not yet encoded). The dense graph has every edge of every
+   relation, the sparse one Δ edges of each relation out of each node; half of the nodes are the question's, half the answer's.
+4. Figure 7: the same on a batch of 32 questions with 5 choices, by K and by the nodes a graph may have. Real CommonsenseQA where
+   ``../shared/data`` holds it, graphs of about its shape otherwise. More than 5 million walks are not enumerated.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from measuring import GB, MB, graph_of, in_fresh_process, peak, resident
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.prepared import ground
+from mhgrn.data.questions import find_splits
+from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
+from mhgrn.drawing.figures import plotting, write_figure
+from mhgrn.errors import UserError
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+from mhgrn.nn.walks import connections
+from mhgrn.text.grounding import Grounder
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+WIDTH, SCHEMA = 100, 17
+MOST_WALKS = 5_000_000
+MOST_SECONDS = 30.0  # spent on the time of one point
+Step = Callable[[], object]
+Point = dict[str, float | None]  # size, seconds, memory; None where a method gave up
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A random graph, and how far messages go in it."""
+
+    nodes: int
+    edges: int
+    relations: int
+    hops: int
+    hub: int = 0  # edges at node 0, half in and half out
+
+    def batch(self) -> GraphBatch:
+        rng = np.random.default_rng(0)
+        ends = rng.integers(0, self.nodes, (2, self.edges))
+        ends[1, : self.hub // 2] = 0
+        ends[0, self.hub // 2 : self.hub] = 0
+        return one_graph(self.nodes, ends, rng.integers(0, self.relations, self.edges), self.relations)
+
+
+def one_graph(nodes: int, ends: Any, relation: Any, relation_count: int) -> GraphBatch:
+    """Half of the nodes are the question's, half the answer's."""
+    return GraphBatch(
+        concepts=torch.arange(nodes),
+        types=torch.tensor([QUESTION, ANSWER])[torch.arange(nodes) % 2],
+        graph=torch.zeros(nodes, dtype=torch.int64),
+        edge_index=torch.from_numpy(ends),
+        edge_type=torch.from_numpy(relation),
+        graph_count=1,
+        relation_count=relation_count,
+        edge_ptr=np.array([0, len(relation)]),
+    )
+
+
+def dense_graph(nodes: int, relations: int) -> GraphBatch:
+    source, target, relation = np.indices((nodes, nodes, relations)).reshape(3, -1)
+    kept = source != target
+    return one_graph(nodes, np.stack([source, target])[:, kept], relation[kept], relations)
+
+
+def sparse_graph(nodes: int, relations: int, degree: int) -> GraphBatch:
+    """``degree`` edges of each relation out of each node, and as many into it."""
+    rng = np.random.default_rng(0)
+    source, relation, _ = np.indices((nodes, relations, degree)).reshape(3, -1)
+    target = np.stack([rng.permutation(nodes) for _ in range(relations * degree)], axis=1).reshape(-1)
+    return one_graph(nodes, np.stack([source, target]), relation, relations)
+
+
+def normal(*shape: int) -> Tensor:
+    return torch.randn(shape).requires_grad_()
+
+
+def mhgrn_step(batch: GraphBatch, hops: int, needed: Tensor | None = None) -> Step:
+    m = batch.relation_count
+    weights = WalkWeights(normal(len(batch.concepts)), normal(batch.graph_count, m), normal(m, m))
+    leaves = [x, W, padding] = normal(len(batch.concepts), WIDTH), normal(hops, m, WIDTH), normal(hops - 1, WIDTH)
+
+    def step() -> None:
+        fresh = replace(batch)  # what is derived from a batch is derived again
+        z, _ = multi_hop_messages(x, weights, W, padding, fresh, "compiled", needed)
+        z.backward(torch.ones(()).expand_as(z))  # type: ignore[no-untyped-call]
+        for leaf in (*leaves, *weights):
+            leaf.grad = None
+
+    return step
+
+
+def pruned_step(batch: GraphBatch, hops: int) -> Step:
+    return mhgrn_step(batch, hops, (batch.types == ANSWER).nonzero()[:, 0])
+
+
+def rgcn_step(batch: GraphBatch, hops: int) -> Step:
+    from torch_geometric.nn import RGCNConv
+
+    layers = torch.nn.ModuleList(RGCNConv(WIDTH, WIDTH, batch.relation_count) for _ in range(hops))
+    x = normal(len(batch.concepts), WIDTH)
+
+    def step() -> None:
+        h = x
+        for layer in layers:
+            h = layer(h, batch.edge_index, batch.edge_type).relu()
+        h.sum().backward()  # type: ignore[no-untyped-call]
+        x.grad = None
+        layers.zero_grad(set_to_none=True)
+
+    return step
+
+
+def paths_step(batch: GraphBatch, hops: int) -> Step | None:
+    """None if there are too many."""
+    walks = float(connections(batch, hops, limit=0).cut.sum())
+    return None if walks > MOST_WALKS else lambda: connections(batch, hops, simple=True)
+
+
+METHODS: dict[str, Callable[[GraphBatch, int], Step | None]] = {
+    "MHGRN": mhgrn_step,
+    "MHGRN, pruned": pruned_step,
+    "RGCN": rgcn_step,
+    "paths": paths_step,
+}
+
+
+def keep_memory() -> None:
+    """Have freed memory used again rather than given back and asked for anew, page by page, at a price that others on the
+    machine decide."""
+    M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
+    libc = ctypes.CDLL(None)
+    libc.mallopt(M_MMAP_MAX, 0)
+    libc.mallopt(M_TRIM_THRESHOLD, -1)  # never
+
+
+def series(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], int]], rounds: int) -> list[Point]:
+    """A point for each (size, graph, K), in rising order; after a method has given up it is not asked again.
+
+    All sizes are measured once a round, so that a disturbance does not fall on one of them alone.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    keep_memory()
+    small = METHODS[method](sparse_graph(4, 2, 1), 2)
+    assert small is not None
+    small()  # compiles
+    steps: list[Step | None] = []
+    for _, graph, hops in graphs:
+        gave_up = bool(steps) and steps[-1] is None
+        steps.append(None if gave_up else METHODS[method](graph(), hops))
+    memory = [None if step is None else memory_of(step) for step in steps]
+    times: list[list[float]] = [[] for _ in steps]
+    for _ in range(rounds):
+        for step, mine in zip(steps, times, strict=True):
+            while step is not None and sum(mine) < MOST_SECONDS:
+                began = time.process_time()
+                step()
+                mine.append(time.process_time() - began)
+                if mine[-1] > 0.02 or len(mine) % 5 == 0:
+                    break
+    return [
+        {"size": size, "seconds": min(mine, default=None), "memory": taken}
+        for (size, _, _), mine, taken in zip(graphs, times, memory, strict=True)
+    ]
+
+
+def memory_of(step: Step) -> int:
+    """How much more memory is resident at the peak of a step."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew from here
+    before = resident()
+    step()
+    return peak() - before
+
+
+def exponent(points: Sequence[Point], what: str) -> float:
+    """The slope in logarithms over the larger half of the sizes."""
+    found = [(p["size"], max(p[what] or 0.0, 1e-9)) for p in points if p["size"] and p["seconds"] is not None]
+    x, y = np.log(found[-max(3, math.ceil(len(found) / 2)) :]).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def fitted(points: list[Point]) -> dict[str, Any]:
+    return {"points": points, "time": exponent(points, "seconds"), "memory": exponent(points, "memory")}
+
+
+def axes(quick: bool) -> dict[str, list[Shape]]:
+    """What grows, and the graphs it grows in."""
+    if quick:
+        base = Shape(64, 512, 6, 2)
+        return {
+            "K": [replace(base, hops=K) for K in (1, 2, 4)],
+            "nodes": [replace(base, nodes=n, edges=8 * n) for n in (32, 64, 128)],
+            "edges": [replace(base, edges=e) for e in (256, 512, 1024)],
+            "relations": [replace(base, relations=m) for m in (2, 4, 8)],
+            "degree": [replace(base, hub=h) for h in (32, 64, 128)],
+        }
+    base = Shape(16_000, 256_000, 34, 2)  # beyond the processor's caches already
+    return {
+        "K": [replace(base, hops=K) for K in (1, 2, 3, 4, 6, 8, 12, 16)],
+        "nodes": [replace(base, nodes=n, edges=8 * n) for n in (8_000, 16_000, 32_000, 64_000, 128_000, 256_000)],
+        "edges": [replace(base, nodes=50_000, edges=10_000_000 // 2**i) for i in reversed(range(6))],
+        "relations": [replace(base, relations=m) for m in (4, 8, 16, 32, 64, 128, 256)],
+        "degree": [replace(base, hub=h) for h in (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)],
+    }
+
+
+def size_of(axis: str, shape: Shape) -> int:
+    return {"K": shape.hops, "nodes": shape.nodes, "edges": shape.edges, "relations": shape.relations, "degree": shape.hub}[axis]
+
+
+def grow(quick: bool) -> dict[str, Any]:
+    rounds = 1 if quick else 5
+    found: dict[str, Any] = {}
+    for axis, shapes in axes(quick).items():
+        found[axis] = fitted(series("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes], rounds))
+    batch = GraphBatch.collate(synthetic_subgraphs(2 if quick else 160, 200), SCHEMA)
+    points = series("MHGRN, pruned", [(K, lambda: batch, K) for K in (1, 2, 4, 8, 16)], rounds)
+    seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
+    ratios = {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}
+    return found | {"pruned": {"points": points, "doubled": ratios}}
+
+
+def exponents(quick: bool = False) -> dict[str, dict[str, float]]:
+    """Parts 1 and 2: exponents of time and memory in K, nodes, edges, relations and degree; under ``pruned``, t(2K)/t(K)."""
+    return summary(in_fresh_process(grow, quick))
+
+
+def summary(found: dict[str, Any]) -> dict[str, dict[str, float]]:
+    fits = {axis: {what: round(entry[what], 2) for what in ("time", "memory")} for axis, entry in found.items() if axis != "pruned"}
+    return fits | {"pruned": {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in found["pruned"]["doubled"].items()}}
+
+
+def table_2(quick: bool) -> dict[str, Any]:
+    """For dense and sparse graphs and each method: the exponents in what the table names; of paths in K, the factor a hop."""
+    rounds = 1 if quick else 5
+    found: dict[str, Any] = {}
+    for kind in ("dense", "sparse"):
+        for method in ("paths", "RGCN", "MHGRN"):
+            few = method == "paths"
+
+            def graph(n: int, m: int, degree: int, kind: str = kind) -> Callable[[], GraphBatch]:
+                return lambda: dense_graph(n, m) if kind == "dense" else sparse_graph(n, m, degree)
+
+            if quick:
+                n, m, K = 8, 2, 2
+                sizes = {"K": [1, 2, 3], "n": [4, 6, 8], "m": [2, 3, 4], "Δ": [1, 2, 3]}
+            elif kind == "dense":
+                n, m, K = (16, 2, 2) if few else (64, 8, 2)
+                sizes = {"K": [1, 2, 3, 4] if few else [1, 2, 4, 8], "n": [16, 32, 64, 128], "m": [4, 8, 16, 32]}
+                if not few:
+                    sizes["n"].append(256)
+            else:
+                n, m, K = (1024, 2, 2) if few else (1024, 8, 2)
+                sizes = {"K": [1, 2, 4, 6] if few else [1, 2, 4, 8], "m": [4, 8, 16, 32, 64], "Δ": [1, 2, 4, 8, 16]}
+                sizes["n"] = [512, 1024, 2048, 4096, 8192]
+            for axis, values in sizes.items():
+                if axis == "Δ" and kind == "dense":
+                    continue
+                graphs = [
+                    (v, graph(v if axis == "n" else n, v if axis == "m" else m, v if axis == "Δ" else 2), v if axis == "K" else K)
+                    for v in values
+                ]
+                points = series(method, graphs, rounds)
+                entry = fitted(points)
+                if few and axis == "K":
+                    entry["a_hop"] = {what: a_hop(points, what) for what in ("seconds", "memory")}
+                found.setdefault(kind, {}).setdefault(method, {})[axis] = entry
+    return found
+
+
+def a_hop(points: Sequence[Point], what: str) -> float:
+    """By what factor one more hop multiplies it, at the largest two K."""
+    (K, y), (K_last, y_last) = [(p["size"] or 0, p[what] or 1e-9) for p in points if p["seconds"] is not None][-2:]
+    return float((y_last / y) ** (1 / (K_last - K)))
+
+
+def synthetic_subgraphs(count: int, most_nodes: int) -> list[Subgraph]:
+    """Graphs with about as many nodes and facts as those of CommonsenseQA, with hubs."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(count):
+        n = min(int(rng.integers(20, 201)), most_nodes)
+        popularity = rng.pareto(1.5, n) + 0.1
+        head, tail = (rng.choice(n, 15 * n, p=popularity / popularity.sum()) for _ in range(2))
+        triples = np.unique(np.stack([head, rng.integers(0, SCHEMA, 15 * n), tail])[:, head != tail], axis=1)
+        types = np.full(n, OTHER, np.uint8)
+        types[:7], types[7:9] = QUESTION, ANSWER
+        found.append(Subgraph(np.arange(n), types, *triples))
+    return found
+
+
+def real_subgraphs(kg: Path, questions: int, caps: Sequence[int]) -> dict[int, list[Subgraph]]:
+    """The same questions with graphs of at most so many nodes."""
+    graph = KnowledgeGraph.load(kg)
+    grounder = Grounder(graph)
+    mentions = [m for q in find_splits(DATA / "csqa")["train"][:questions] for m in ground(q, grounder, "fill-in-the-blank")]
+    return {cap: [Extractor(graph, Limits(cap))(m) for m in mentions] for cap in caps}
+
+
+def figure_7(batches: dict[int, list[Subgraph]], depths: Sequence[int], rounds: int) -> dict[str, Any]:
+    """By K at the largest cap, and by cap at K = 2."""
+    graphs = {cap: GraphBatch.collate(subgraphs, SCHEMA) for cap, subgraphs in batches.items()}
+    largest = graphs[max(graphs)]
+    return {
+        method: {
+            "K": series(method, [(K, lambda: largest, K) for K in depths], rounds),
+            "nodes": series(method, [(len(g.concepts), lambda g=g: g, 2) for g in graphs.values()], rounds),  # type: ignore[misc]
+        }
+        for method in METHODS
+    }
+
+
+def print_growth(found: dict[str, Any]) -> None:
+    for axis, entry in found.items():
+        if axis != "pruned":
+            first, last = entry["points"][0], entry["points"][-1]
+            largest = f"{last['seconds']:.2f} s and {last['memory'] / MB:,.0f} MB at {last['size']:,}"
+            print(f"{axis:<10} {first['size']:,} … {largest}: time ^ {entry['time']:.2f}, memory ^ {entry['memory']:.2f}")
+    print("pruned     " + ", ".join(f"{ratio} = {value}" for ratio, value in summary(found)["pruned"].items()))
+
+
+def print_table(found: dict[str, Any]) -> None:
+    for kind, methods in found.items():
+        for method, grown in methods.items():
+            for title, what, fit in (("time", "seconds", "time"), ("space", "memory", "memory")):
+                parts = []
+                for axis, entry in grown.items():
+                    parts.append(f"{entry['a_hop'][what]:.1f}^K" if "a_hop" in entry else f"{axis}^{entry[fit]:.2f}")
+                print(f"{kind:<7}{method:<6} {title:<6}" + "  ".join(parts))
+
+
+def print_figure(found: dict[str, Any]) -> None:
+    for axis in ("K", "nodes"):
+        sizes = [p["size"] for p in found["MHGRN"][axis]]
+        print(f"{axis:<14}" + "".join(f"{size:>16,}" for size in sizes))
+        for method, grown in found.items():
+            cells = ["gave up" if p["seconds"] is None else f"{p['seconds']:.3f} s {p['memory'] / GB:.2f} GB" for p in grown[axis]]
+            print(f"{method:<14}" + "".join(f"{cell:>16}" for cell in cells))
+
+
+def plot(numbers: dict[str, Any], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with plotting():
+        from matplotlib.figure import Figure
+
+        grown = {axis: entry for axis, entry in numbers["growth"].items() if axis != "pruned"}
+        figure = Figure(figsize=(12, 5), layout="constrained")
+        for column, (axis, entry) in enumerate(grown.items()):
+            for row, (what, unit, label) in enumerate((("seconds", 1.0, "processor seconds"), ("memory", MB, "peak memory, MB"))):
+                axes = figure.add_subplot(2, len(grown), row * len(grown) + column + 1)
+                x = [p["size"] for p in entry["points"]]
+                axes.loglog(x, [p[what] / unit for p in entry["points"]], "o-", markersize=3)
+                axes.set_title(f"^ {entry['time' if what == 'seconds' else 'memory']:.2f}", fontsize=9)
+                axes.set_xlabel(axis if row else "")
+                axes.set_ylabel("" if column else label)
+        write_figure(figure, folder / "growth.svg")
+        figure = Figure(figsize=(9, 6), layout="constrained")
+        for column, axis in enumerate(("K", "nodes")):
+            for row, (what, unit, label) in enumerate(
+                (("seconds", 1.0, "processor seconds a batch"), ("memory", MB, "peak memory, MB"))
+            ):
+                axes = figure.add_subplot(2, 2, 2 * row + column + 1)
+                for method, found in numbers["figure_7"].items():
+                    points = [p for p in found[axis] if p["seconds"] is not None]
+                    axes.plot([p["size"] for p in points], [p[what] / unit for p in points], "o-", markersize=3, label=method)
+                axes.set_yscale("log")
+                axes.set_xlabel(axis if row else "")
+                axes.set_ylabel("" if column else label)
+        figure.axes[0].legend(fontsize=8)
+        write_figure(figure, folder / "figure-7.svg")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kg", type=Path, help="a built graph; otherwise one is built from ../shared/data, if that exists")
+    parser.add_argument("--json", type=Path, help="write all points and exponents to this file")
+    parser.add_argument("--plots", type=Path, help="write growth.svg and figure-7.svg into this folder")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, which show only that everything runs")
+    options = parser.parse_args()
+    caps = (50, 100) if options.quick else (25, 50, 100, 200, 400)
+    real = DATA.is_dir() and not options.quick
+    if real:
+        with tempfile.TemporaryDirectory() as work:
+            batches = real_subgraphs(graph_of(DATA, options.kg, Path(work)), 32, caps)
+    else:
+        batches = {cap: synthetic_subgraphs(2 if options.quick else 160, cap) for cap in caps}
+    numbers: dict[str, Any] = {"width": WIDTH, "threads": 1, "questions": "CommonsenseQA" if real else "synthetic"}
+    print(f"processor time of one thread, d = {WIDTH}, forward and backward; exponents of the larger half of the sizes")
+    numbers["growth"] = in_fresh_process(grow, options.quick)
+    numbers["exponents"] = summary(numbers["growth"])
+    print_growth(numbers["growth"])
+    print("table 2, measured (paths in K: the factor of one more hop)", flush=True)
+    numbers["table_2"] = in_fresh_process(table_2, options.quick)
+    print_table(numbers["table_2"])
+    print(f"figure 7, a batch of {numbers['questions']} questions: by K, and by nodes at K = 2", flush=True)
+    depths, rounds = ((1, 2, 3), 1) if options.quick else ((1, 2, 3, 4, 5, 6), 3)
+    numbers["figure_7"] = in_fresh_process(figure_7, batches, depths, rounds)
+    print_figure(numbers["figure_7"])
+    if options.json:
+        options.json.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if options.plots:
+        plot(numbers, options.plots)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        raise SystemExit(str(error)) from None

@@ -52,16 +52,33 @@ def test_graph_import_builds_renamed_copies(assertions: Path, tmp_path: Path) ->
     assert found["opened"]["seconds"] > 0
 
 
-def test_encoders_take_a_step_on_the_same_questions(assertions: Path, tmp_path: Path) -> None:
-    (assertions / "csqa").mkdir()
+def ask(data: Path) -> None:
+    """One question about the assertions, as CommonsenseQA has them."""
+    (data / "csqa").mkdir()
     choices = [{"label": label, "text": f"concept {label.lower()}"} for label in "BC"]
     row = {"id": "1", "answerKey": "B", "question": {"stem": "What is concept a?", "choices": choices}}
-    (assertions / "csqa" / "train.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (data / "csqa" / "train.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+
+def test_encoders_take_a_step_on_the_same_questions(assertions: Path, tmp_path: Path) -> None:
+    ask(assertions)
     found = numbers("encoders.py", tmp_path, "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--repeats", 1)
     assert (found["questions"], found["graphs"]) == (1, 2)
     assert found["edges"] > 0
     assert list(found["encoders"]) == ["none", "khop-rn", "kvmem"]
     assert all(row["seconds"] > 0 for row in found["encoders"].values())
+
+
+@pytest.mark.long
+def test_message_passing_prints_every_ratio(assertions: Path, tmp_path: Path) -> None:
+    ask(assertions)
+    found = numbers("message_passing.py", tmp_path, "--data", assertions, "--hops", 1, "--repeats", 1, "--no-growth")
+    assert found["graphs"] == 2
+    for keyed in ("speedup", "memory_ratio", "collating_share", "dense_fraction_of_matrix_rate"):
+        assert list(found[keyed]) == ["1"]
+    assert list(found["encoder_speedup"]) == ["384", "1024"]
+    assert set(found["rgcn_ratio"]) == {"pruned", "unpruned"}
+    assert found["bandwidth_fraction"] > 0
 
 
 def test_graph_import_says_where_it_looked_for_the_data(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Large arrays that are used again: fresh memory costs more than the work done in it."""
 
+from collections import deque
 from math import prod
 from threading import Lock
 from typing import Any
@@ -10,25 +11,31 @@ from numpy.typing import DTypeLike, NDArray
 MOST = 1 << 30  # bytes kept for the next call
 _free: list[NDArray[np.uint8]] = []
 _lock = Lock()
+_returned: deque[NDArray[np.uint8]] = deque()  # needs no lock, which whoever collects garbage might hold already
 
 
 class Buffers:
-    """Arrays for one computation. They go back to the pool when nobody holds this object any more."""
+    """Arrays for one computation. They go back to the pool when nobody holds this object any more.
+
+    >>> Buffers().empty((2, 3), np.float32).shape
+    (2, 3)
+    """
 
     def __init__(self) -> None:
         self._taken: list[NDArray[np.uint8]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """As ``np.empty``."""
+        """As ``np.empty``. The array must not outlive this object."""
         size = prod(shape) * np.dtype(dtype).itemsize
         with _lock:
-            fitting = [i for i, array in enumerate(_free) if size <= array.size <= 2 * size + 4096]
-            bytes_ = _free.pop(min(fitting, key=lambda i: _free[i].size)) if fitting else np.empty(size + size // 8 + 64, np.uint8)
-        self._taken.append(bytes_)
-        return bytes_[:size].view(dtype).reshape(shape)
-
-    def __del__(self) -> None:
-        with _lock:
-            _free.extend(self._taken)
+            while _returned:
+                _free.append(_returned.popleft())
             while sum(array.size for array in _free) > MOST:
                 _free.pop(0)
+            fitting = [i for i, array in enumerate(_free) if size <= array.size <= 2 * size + 4096]
+            taken = _free.pop(min(fitting, key=lambda i: _free[i].size)) if fitting else np.empty(size + size // 8 + 64, np.uint8)
+        self._taken.append(taken)
+        return taken[:size].view(dtype).reshape(shape)
+
+    def __del__(self) -> None:
+        _returned.extend(self._taken)

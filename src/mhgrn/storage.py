@@ -45,6 +45,12 @@ def file_fingerprint(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:20]
 
 
+def user_cache() -> Path:
+    """Where things are kept that can be made again: $MHGRN_CACHE, or the user's cache folder."""
+    base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
+    return Path(base)
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -277,7 +283,7 @@ class ArrayWriter:
         content = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8)
         with _writing(self.path):
             for start in range(0, len(content), PIECE):
-                self._file.write(content[start : start + PIECE])
+                self._file.write(content[start : start + PIECE].data)
         self.length += len(values)
 
     def close(self) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,7 +30,7 @@ from mhgrn.storage import (
     write_json,
     write_text,
 )
-from mhgrn.text.grounding import Grounder, Mentions
+from mhgrn.text.grounding import Grounder, Mentioned, Mentions
 from mhgrn.text.lemmas import LEMMATISER
 from mhgrn.text.statements import BUILDERS
 
@@ -168,15 +167,15 @@ class PrepareOptions:
 
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
     """The concepts of each of a question's statements."""
-    return ground_all([question], grounder, statement)[0]
+    return ground_all([question], grounder, statement).mentions()[0]
 
 
-def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> list[list[Mentions]]:
+def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> Mentioned:
     """:func:`ground` of several questions, which takes less than one by one."""
     build = BUILDERS[statement]
     statements = [build(question.stem, choice) for question in questions for choice in question.choices]
-    mentions = iter(grounder.all_mentions(statements, [choice for question in questions for choice in question.choices]))
-    return [list(islice(mentions, len(question.choices))) for question in questions]
+    choices = [choice for question in questions for choice in question.choices]
+    return grounder.mentioned(statements, choices, [len(question.choices) for question in questions])
 
 
 def statement_builder(name: str, questions: Sequence[Question]) -> str:
@@ -260,39 +259,32 @@ class _Work:
         self.earlier = earlier
         self.taken_over = 0
 
-    def chunks(self, questions: Sequence[Question]) -> Iterator[list[list[Mentions]] | Subgraphs]:
+    def chunks(self, questions: Sequence[Question]) -> Iterator[Mentioned | Subgraphs]:
         for start in range(0, len(questions), CHUNK):
-            gathered: list[list[Mentions]] = []
-            for mentions, old in self._mentions_or_numbers(questions[start : start + CHUNK]):
-                if old is None:
-                    gathered.append(mentions)
-                    continue
-                if gathered:
-                    yield gathered
-                    gathered = []
-                assert self.earlier is not None
-                self.taken_over += 1
-                yield self.earlier.subgraphs(old)
-            if gathered:
-                yield gathered
+            chunk = questions[start : start + CHUNK]
+            if self.earlier is None:
+                yield ground_all(chunk, self.grounder, self.statement)
+            else:
+                yield from self._new_or_taken_over(chunk, self.earlier)
 
-    def _mentions_or_numbers(self, questions: Sequence[Question]) -> Iterator[tuple[list[Mentions], int | None]]:
-        """For each question what it mentions, or its number in the earlier preparation if it is to be taken over."""
-        earlier = self.earlier
-        if earlier is None:
-            for mentions in ground_all(questions, self.grounder, self.statement):
-                yield mentions, None
-            return
+    def _new_or_taken_over(self, questions: Sequence[Question], earlier: "Earlier") -> Iterator[Mentioned | Subgraphs]:
         numbers = [earlier.number(question) for question in questions]
         to_ground = [q for q, number in zip(questions, numbers, strict=True) if number is None or not earlier.same_names]
-        grounded = iter(ground_all(to_ground, self.grounder, self.statement))
+        grounded = iter(ground_all(to_ground, self.grounder, self.statement).mentions())
+        new: list[list[Mentions]] = []
         for number in numbers:
-            if number is not None and earlier.same_names:
-                yield [], number
+            mentions = None if number is not None and earlier.same_names else next(grounded)
+            if number is None or (mentions is not None and not earlier.mentions_are(number, mentions)):
+                assert mentions is not None
+                new.append(mentions)
                 continue
-            mentions = next(grounded)
-            is_same = number is not None and earlier.mentions_are(number, mentions)
-            yield mentions, number if is_same else None
+            if new:
+                yield Mentioned.of(new)
+                new = []
+            self.taken_over += 1
+            yield earlier.subgraphs(number)
+        if new:
+            yield Mentioned.of(new)
 
 
 def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mhgrn.data.datasets import Dataset
 from mhgrn.data.questions import Question, find_splits
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, extract_all
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, count_sides, extract_all
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.strings import StringIndex
@@ -213,10 +213,12 @@ def prepare(
     work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
     rows = [_row(q) for q in questions]
     with new_folder(folder, MARKER) as partial, _garbage_of_its_own():
-        write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        encoded = map(json.JSONEncoder(ensure_ascii=False).encode, rows)
+        write_text(partial / "questions.jsonl", "".join(f"{row}\n" for row in encoded))
         total = sum(len(q.choices) for q in questions)
-        report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total)
-        _write_used(partial, graph)
+        occurs = np.zeros(len(graph), dtype=np.bool_)
+        report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total, occurs)
+        _write_used(partial, graph, np.flatnonzero(occurs))
         about = {
             "format": FORMAT,
             "dataset": declared.name,
@@ -287,9 +289,10 @@ class _Work:
             yield Mentioned.of(new)
 
 
-def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Any]:
-    """Write the columns of all subgraphs, and say how large they are."""
+def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_]) -> dict[str, Any]:
+    """Write the columns of all subgraphs, mark the concepts in them in ``occurs``, and say how large they are."""
     sizes: dict[str, list[Ints]] = {"nodes": [], "facts": [], "cut": []}
+    of_sides: list[Ints] = []
     writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in COLUMNS.items()}
     try:
         with bar("grounding and extracting", total) as advance:
@@ -301,6 +304,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
                     writer.append(getattr(chunk, name))
                 for name, parts in sizes.items():
                     parts.append(getattr(chunk, name))
+                of_sides.append(count_sides(chunk, occurs))
                 done += len(chunk.nodes)
                 advance(done)
     finally:
@@ -311,8 +315,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
     save_array(folder / "node_ptr.npy", node_ptr)
     save_array(folder / "edge_ptr.npy", np.concatenate([[0], np.cumsum(facts)]))
     save_array(folder / "cut.npy", cut)
-    types = load_array(folder / "types.npy")
-    question, answer = (_in_each(types == kind, node_ptr) for kind in (QUESTION, ANSWER))
+    question, answer = np.concatenate(of_sides, axis=1)
     return {
         "without question concepts": int((question == 0).sum()),
         "without answer concepts": int((answer == 0).sum()),
@@ -325,22 +328,12 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
     }
 
 
-def _write_used(folder: Path, graph: KnowledgeGraph) -> None:
+def _write_used(folder: Path, graph: KnowledgeGraph, used: Ints) -> None:
     """Which concepts occur, by name, and what facts they have: by this a later preparation knows what has changed."""
-    occurs = np.zeros(len(graph), dtype=bool)
-    occurs[load_array(folder / "concepts.npy")] = True
-    used = np.flatnonzero(occurs)
     save_array(folder / "used.npy", used)
     save_array(folder / "used_hash.npy", graph.facts_hash[used])
-    for name, array in StringIndex.of(graph.name(c) for c in used.tolist()).to_arrays("used").items():
+    for name, array in graph.names.only(used).to_arrays("used").items():
         save_array(folder / f"{name}.npy", array)
-
-
-def _in_each(which: NDArray[np.bool_], pointer: Ints) -> Ints:
-    """How many of each stretch are true."""
-    before = np.concatenate([[0], np.cumsum(which, dtype=np.int64)])
-    found: Ints = before[pointer[1:]] - before[pointer[:-1]]
-    return found
 
 
 def spread(values: NDArray[Any]) -> dict[str, int | float]:

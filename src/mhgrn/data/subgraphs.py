@@ -54,6 +54,12 @@ class Subgraphs(NamedTuple):
     tail: Ints
 
 
+def count_sides(subgraphs: Subgraphs, occurs: NDArray[np.bool_]) -> Ints:
+    """How many question concepts and how many answer concepts each has [2, subgraphs]; all concepts are marked in ``occurs``."""
+    counts: Ints = _count_sides(subgraphs.nodes, subgraphs.concepts, subgraphs.types, occurs)
+    return counts
+
+
 class Extractor:
     """Cuts subgraphs out of a graph. One per thread: it keeps scratch arrays of the graph's size.
 
@@ -119,6 +125,19 @@ def extract_all(
 
 def _ready(found: Future[Subgraphs] | Subgraphs) -> Subgraphs:
     return found if isinstance(found, Subgraphs) else found.result()
+
+
+@kernel
+def _count_sides(nodes: Ints, concepts: Ints, types: Ints, occurs: NDArray[Any]) -> Ints:
+    counts = np.zeros((2, len(nodes)), np.int64)
+    start = 0
+    for i in range(len(nodes)):
+        for j in range(start, start + nodes[i]):
+            counts[0, i] += types[j] == QUESTION
+            counts[1, i] += types[j] == ANSWER
+            occurs[concepts[j]] = True
+        start += nodes[i]
+    return counts
 
 
 @kernel

@@ -120,8 +120,7 @@ class Grounder:
             text_ptr, words, *_joined(answers), *seen.arrays(), indices, self.published, seen.pair_keys, seen.pairs, *of_spans
         )
         for span in self._words_of(known, spans.count):
-            numbers = map(self._number, self._kept_of_span(span))
-            seen.kept.add([2 * number + (number in seen.all_stop) for number in numbers])
+            seen.kept.add([2 * number + (number in seen.all_stop) for number in self._kept_of_span(span)])
         return ptr, found
 
     def _words_of(self, first: int, last: int) -> list[Words]:
@@ -131,20 +130,21 @@ class Grounder:
         words = [*map(spelling, spans.data[bounds[0] : bounds[-1]].view(np.int32).tolist())]
         return [tuple(words[start:end]) for start, end in pairwise(((bounds - bounds[0]) // 4).tolist())]
 
-    def _kept_of_span(self, span: Words) -> tuple[str, ...]:
+    def _kept_of_span(self, span: Words) -> Iterable[int]:
         """The shortest few of a span's concepts, by their lemma where that is among them; and those its words spell out."""
         seen = self._seen
         readings = _readings(span, with_gaps=not self.published)
-        names = {name for reading in readings for name in self._names(reading)}
+        numbers = {number for reading in readings for number in self._numbers(reading)}
+        names = set(map(self._name, numbers))
         if not names:
             return ()
         roots = {self._lemma(words[0]) for name in names if len(words := seen.words_of_name[name]) == 1}
         if not self.published:  # a lemma that is no concept would take a concept's place and then be dropped
             roots = {root for root in roots if self._is_concept(root)}
         candidates = names | roots
-        if len(candidates) == 1:
-            [name] = candidates
-            return (name,) if name not in BLACKLIST or seen.words_of_name[name] in readings else ()
+        if len(candidates) == 1:  # mostly
+            [name] = names
+            return numbers if name not in BLACKLIST or seen.words_of_name[name] in readings else ()
         shortest = sorted(candidates, key=lambda name: (len(name), name))[:KEPT]
         kept = set()
         for name in shortest:
@@ -152,9 +152,9 @@ class Grounder:
                 root = "_".join(map(self._lemma, seen.words_of_name[name]))
                 kept.add(root if root in shortest else name)
         kept |= {name for name in candidates if seen.words_of_name[name] in readings}
-        return tuple(kept if self.published else _without_variants(kept))
+        return map(self._number, kept if self.published else _without_variants(kept))
 
-    def _names(self, words: Words) -> list[str]:
+    def _numbers(self, words: Words) -> list[int]:
         """The concepts with the lemmas of ``words``, and those that other ways of writing the words find."""
         graph = self.graph
         lemmas = tuple(map(self._lemma, words))
@@ -167,7 +167,7 @@ class Grounder:
                 found = found + graph.with_pattern((graph.lemma("".join(words)),))
             if is_odd and self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
-        return list(map(self._name, found))
+        return found
 
     def _lemma_in_other_spelling(self, word: str) -> str:
         return self.graph.lemma(respelt(self._lemma(word)))
@@ -383,7 +383,7 @@ def _readings(span: Words, with_gaps: bool) -> set[Words]:
 
 def _without_outer_marks(words: list[str]) -> list[str]:
     """Without the full stop or quotation marks that a statement may have stripped from a choice."""
-    places = [i for i, word in enumerate(words) if any(character.isalnum() for character in word)]
+    places = [i for i, word in enumerate(words) if word.isalnum() or any(map(str.isalnum, word))]
     return words[places[0] : places[-1] + 1] if places else []
 
 

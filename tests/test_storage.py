@@ -17,6 +17,7 @@ from mhgrn import storage
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.storage import (
     PARTIAL,
+    PIECE,
     ArrayWriter,
     append_text,
     check_replaceable,
@@ -27,6 +28,7 @@ from mhgrn.storage import (
     load_tensors,
     new_folder,
     read_marker,
+    save_array,
     save_tensors,
     write_json,
     write_text,
@@ -201,6 +203,13 @@ def test_rows_are_written_as_a_matrix(tmp_path: Path) -> None:
     assert (found.shape, found.dtype) == ((2_004, 3), np.float16)
     assert (found[:4] == 4).all()
     assert (found[4:] == 2_000).all()
+
+
+def test_an_array_of_many_pieces_is_written_whole(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).integers(0, 100, (PIECE, 3), dtype=np.uint16)
+    save_array(tmp_path / "array.npy", array)
+    np.testing.assert_array_equal(load_array(tmp_path / "array.npy"), array)
+    assert (tmp_path / "array.npy").stat().st_size == 128 + array.nbytes
 
 
 def test_an_array_whose_writing_was_cut_short_reads_as_empty(tmp_path: Path) -> None:

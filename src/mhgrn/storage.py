@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PARTIAL = ".partial-"
 OLD = ".old.partial-"
+PIECE = 1 << 18  # bytes written at once: of more, Linux makes large pages in its cache, which are dear to come by
 ABOUT = "about"  # the key of a JSON text among a safetensors file's own metadata
 
 
@@ -42,6 +43,12 @@ def fingerprint(*parts: object) -> str:
 def file_fingerprint(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:20]
+
+
+def user_cache() -> Path:
+    """Where things are kept that can be made again: $MHGRN_CACHE, or the user's cache folder."""
+    base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
+    return Path(base)
 
 
 def _is_alive(pid: int) -> bool:
@@ -273,8 +280,10 @@ class ArrayWriter:
         np.lib.format.write_array_header_1_0(self._file, {"descr": self.dtype.str, "fortran_order": False, "shape": shape})
 
     def append(self, values: NDArray[Any]) -> None:
+        content = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8)
         with _writing(self.path):
-            self._file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
+            for start in range(0, len(content), PIECE):
+                self._file.write(content[start : start + PIECE].data)
         self.length += len(values)
 
     def close(self) -> None:

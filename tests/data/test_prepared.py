@@ -155,7 +155,7 @@ def test_a_subgraph_too_large_to_number_is_refused(tmp_path: Path) -> None:
     none, one = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
     huge = Subgraphs(one + 2**16, one, one, np.zeros(2**16, np.int32), np.zeros(2**16, np.uint8), none, none, none)
     with pytest.raises(UserError, match="65,536 nodes, more than 65,535; cap it with --max-nodes"):
-        _write_subgraphs(tmp_path, iter([huge]), 1)
+        _write_subgraphs(tmp_path, iter([huge]), 1, np.zeros(1, dtype=np.bool_))
 
 
 @pytest.mark.parametrize("name", ["questions.jsonl", "concepts.npy", "node_ptr.npy", "prepared.json"])

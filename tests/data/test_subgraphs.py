@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mhgrn.data.subgraphs import ANSWER, MOST_NODES, OTHER, QUESTION, Extractor, Limits, Subgraph, extract_all
 from mhgrn.kg import KnowledgeGraph, Schema
-from mhgrn.text.grounding import Mentions
+from mhgrn.text.grounding import Mentioned, Mentions
 
 SCHEMA = Schema.derived(["R", "S", "T"])
 
@@ -131,7 +131,7 @@ def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None)
     extractor = Extractor(hub_graph(), Limits(cap))
     expected = [extractor(m) for question in questions for m in question]
     for workers in (1, 2, 3):
-        chunks = [questions[i : i + 16] for i in range(0, len(questions), 16)]
+        chunks = [Mentioned.of(questions[i : i + 16]) for i in range(0, len(questions), 16)]
         done = extractor.several(chunks[3])  # one was extracted before
         found = list(extract_all(hub_graph(), iter([*chunks[:3], done, *chunks[4:]]), Limits(cap), workers))
         for name in ("concepts", "types", "head", "relation", "tail"):
@@ -152,7 +152,7 @@ def test_statements_of_a_question_are_extracted_together_as_one_by_one(seed: int
     rng = np.random.default_rng(seed)
     questions = [random_question(rng) for _ in range(3)]
     extractor = Extractor(hub_graph(), Limits(cap, degree))
-    found = extractor.several(questions)
+    found = extractor.several(Mentioned.of(questions))
     node = fact = 0
     for number, mentions in enumerate(m for question in questions for m in question):
         nodes, facts = slice(node, node + int(found.nodes[number])), slice(fact, fact + int(found.facts[number]))

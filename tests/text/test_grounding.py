@@ -292,9 +292,9 @@ def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
 @given(st.lists(st.sampled_from(["dog", "the", "odd"]), min_size=1, max_size=40))
 def test_no_text_has_more_spans_than_there_is_room_for(words: list[str]) -> None:
     grounder = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))
-    [spans] = grounder._spans([grounder._numbered(" ".join(words))], [b""])
+    _, spans = grounder._spans([grounder._numbered(" ".join(words))], [b""])
     assert len(spans) <= MOST_SPANS * len(words)
-    assert sum(map(len, (grounder._words_of(span) for span in spans))) <= MOST_WORDS * len(words)
+    assert sum(map(len, (grounder._words_of(span, span + 1)[0] for span in spans.tolist()))) <= MOST_WORDS * len(words)
 
 
 def test_what_was_seen_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,5 +321,5 @@ def test_statements_of_a_question_are_grounded_together_as_one_by_one(
 ) -> None:
     graph = graph_of("dog", "big_dog", "ride_bike", "dog_bike", "cat", "house", "dog_house", "x-ray", "bike_house", "sit_on_dog")
     statements = [" ".join([*before, choice, *after]) for choice in choices]
-    together = Grounder(graph, published).all_mentions(statements, choices)
+    [together] = Grounder(graph, published).mentioned(statements, choices, [len(choices)]).mentions()
     assert together == [Grounder(graph, published).mentions(*each) for each in zip(statements, choices, strict=True)]

@@ -1,6 +1,7 @@
 """Which words a text has, which concepts are looked for, and by which lemmas."""
 
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.text import lemmas
 from mhgrn.text.lemmas import (
     BLACKLIST,
     DETERMINERS,
@@ -17,6 +19,7 @@ from mhgrn.text.lemmas import (
     PRONOUNS,
     STOP_WORDS,
     concept_pattern,
+    dictionary,
     lemma,
     lemmatise,
     respelt,
@@ -185,3 +188,33 @@ def test_a_graph_made_by_other_rules_is_refused(tmp_path: Path, monkeypatch: pyt
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aσΣ's,.-_0123 \u00a0\u0301\u00a8\u2019\u200d")), max_size=30))
 def test_no_word_goes_beyond_a_space(text: str) -> None:
     assert tokenise(text) == [word for part in text.split(" ") for word in tokenise(part)]
+
+
+def test_the_dictionary_is_made_once_and_kept_in_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MHGRN_CACHE", str(tmp_path))
+    made = dictionary.__wrapped__()
+    monkeypatch.delattr(lemmas, "_dictionary")
+    assert list(dictionary.__wrapped__().items()) == list(made.items())
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-100], lambda _: b"", lambda whole: whole.replace(b"desk", b"dusk", 1)])
+def test_a_damaged_dictionary_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
+) -> None:
+    made = dictionary()
+    monkeypatch.setenv("MHGRN_CACHE", str(tmp_path))
+    monkeypatch.setattr(lemmas, "_dictionary", lambda: made)
+    dictionary.__wrapped__()
+    [file] = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert dictionary.__wrapped__() == made
+    assert file.read_bytes() == whole
+
+
+def test_the_dictionary_needs_no_place_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dictionary()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MHGRN_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(lemmas, "_dictionary", lambda: made)
+    assert dictionary.__wrapped__() == made

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from mhgrn.data.datasets import Dataset
 from mhgrn.data.questions import Question, find_splits
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, extract_all
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, count_sides, extract_all
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.strings import StringIndex
@@ -31,7 +30,7 @@ from mhgrn.storage import (
     write_json,
     write_text,
 )
-from mhgrn.text.grounding import Grounder, Mentions
+from mhgrn.text.grounding import Grounder, Mentioned, Mentions
 from mhgrn.text.lemmas import LEMMATISER
 from mhgrn.text.statements import BUILDERS
 
@@ -168,15 +167,15 @@ class PrepareOptions:
 
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
     """The concepts of each of a question's statements."""
-    return ground_all([question], grounder, statement)[0]
+    return ground_all([question], grounder, statement).mentions()[0]
 
 
-def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> list[list[Mentions]]:
+def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> Mentioned:
     """:func:`ground` of several questions, which takes less than one by one."""
     build = BUILDERS[statement]
     statements = [build(question.stem, choice) for question in questions for choice in question.choices]
-    mentions = iter(grounder.all_mentions(statements, [choice for question in questions for choice in question.choices]))
-    return [list(islice(mentions, len(question.choices))) for question in questions]
+    choices = [choice for question in questions for choice in question.choices]
+    return grounder.mentioned(statements, choices, [len(question.choices) for question in questions])
 
 
 def statement_builder(name: str, questions: Sequence[Question]) -> str:
@@ -214,10 +213,12 @@ def prepare(
     work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
     rows = [_row(q) for q in questions]
     with new_folder(folder, MARKER) as partial, _garbage_of_its_own():
-        write_text(partial / "questions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        encoded = map(json.JSONEncoder(ensure_ascii=False).encode, rows)
+        write_text(partial / "questions.jsonl", "".join(f"{row}\n" for row in encoded))
         total = sum(len(q.choices) for q in questions)
-        report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total)
-        _write_used(partial, graph)
+        occurs = np.zeros(len(graph), dtype=np.bool_)
+        report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total, occurs)
+        _write_used(partial, graph, np.flatnonzero(occurs))
         about = {
             "format": FORMAT,
             "dataset": declared.name,
@@ -260,44 +261,38 @@ class _Work:
         self.earlier = earlier
         self.taken_over = 0
 
-    def chunks(self, questions: Sequence[Question]) -> Iterator[list[list[Mentions]] | Subgraphs]:
+    def chunks(self, questions: Sequence[Question]) -> Iterator[Mentioned | Subgraphs]:
         for start in range(0, len(questions), CHUNK):
-            gathered: list[list[Mentions]] = []
-            for mentions, old in self._mentions_or_numbers(questions[start : start + CHUNK]):
-                if old is None:
-                    gathered.append(mentions)
-                    continue
-                if gathered:
-                    yield gathered
-                    gathered = []
-                assert self.earlier is not None
-                self.taken_over += 1
-                yield self.earlier.subgraphs(old)
-            if gathered:
-                yield gathered
+            chunk = questions[start : start + CHUNK]
+            if self.earlier is None:
+                yield ground_all(chunk, self.grounder, self.statement)
+            else:
+                yield from self._new_or_taken_over(chunk, self.earlier)
 
-    def _mentions_or_numbers(self, questions: Sequence[Question]) -> Iterator[tuple[list[Mentions], int | None]]:
-        """For each question what it mentions, or its number in the earlier preparation if it is to be taken over."""
-        earlier = self.earlier
-        if earlier is None:
-            for mentions in ground_all(questions, self.grounder, self.statement):
-                yield mentions, None
-            return
+    def _new_or_taken_over(self, questions: Sequence[Question], earlier: "Earlier") -> Iterator[Mentioned | Subgraphs]:
         numbers = [earlier.number(question) for question in questions]
         to_ground = [q for q, number in zip(questions, numbers, strict=True) if number is None or not earlier.same_names]
-        grounded = iter(ground_all(to_ground, self.grounder, self.statement))
+        grounded = iter(ground_all(to_ground, self.grounder, self.statement).mentions())
+        new: list[list[Mentions]] = []
         for number in numbers:
-            if number is not None and earlier.same_names:
-                yield [], number
+            mentions = None if number is not None and earlier.same_names else next(grounded)
+            if number is None or (mentions is not None and not earlier.mentions_are(number, mentions)):
+                assert mentions is not None
+                new.append(mentions)
                 continue
-            mentions = next(grounded)
-            is_same = number is not None and earlier.mentions_are(number, mentions)
-            yield mentions, number if is_same else None
+            if new:
+                yield Mentioned.of(new)
+                new = []
+            self.taken_over += 1
+            yield earlier.subgraphs(number)
+        if new:
+            yield Mentioned.of(new)
 
 
-def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -> dict[str, Any]:
-    """Write the columns of all subgraphs, and say how large they are."""
+def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_]) -> dict[str, Any]:
+    """Write the columns of all subgraphs, mark the concepts in them in ``occurs``, and say how large they are."""
     sizes: dict[str, list[Ints]] = {"nodes": [], "facts": [], "cut": []}
+    of_sides: list[Ints] = []
     writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in COLUMNS.items()}
     try:
         with bar("grounding and extracting", total) as advance:
@@ -309,6 +304,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
                     writer.append(getattr(chunk, name))
                 for name, parts in sizes.items():
                     parts.append(getattr(chunk, name))
+                of_sides.append(count_sides(chunk, occurs))
                 done += len(chunk.nodes)
                 advance(done)
     finally:
@@ -319,8 +315,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
     save_array(folder / "node_ptr.npy", node_ptr)
     save_array(folder / "edge_ptr.npy", np.concatenate([[0], np.cumsum(facts)]))
     save_array(folder / "cut.npy", cut)
-    types = load_array(folder / "types.npy")
-    question, answer = (_in_each(types == kind, node_ptr) for kind in (QUESTION, ANSWER))
+    question, answer = np.concatenate(of_sides, axis=1)
     return {
         "without question concepts": int((question == 0).sum()),
         "without answer concepts": int((answer == 0).sum()),
@@ -333,22 +328,12 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int) -
     }
 
 
-def _write_used(folder: Path, graph: KnowledgeGraph) -> None:
+def _write_used(folder: Path, graph: KnowledgeGraph, used: Ints) -> None:
     """Which concepts occur, by name, and what facts they have: by this a later preparation knows what has changed."""
-    occurs = np.zeros(len(graph), dtype=bool)
-    occurs[load_array(folder / "concepts.npy")] = True
-    used = np.flatnonzero(occurs)
     save_array(folder / "used.npy", used)
     save_array(folder / "used_hash.npy", graph.facts_hash[used])
-    for name, array in StringIndex.of(graph.name(c) for c in used.tolist()).to_arrays("used").items():
+    for name, array in graph.names.only(used).to_arrays("used").items():
         save_array(folder / f"{name}.npy", array)
-
-
-def _in_each(which: NDArray[np.bool_], pointer: Ints) -> Ints:
-    """How many of each stretch are true."""
-    before = np.concatenate([[0], np.cumsum(which, dtype=np.int64)])
-    found: Ints = before[pointer[1:]] - before[pointer[:-1]]
-    return found
 
 
 def spread(values: NDArray[Any]) -> dict[str, int | float]:

@@ -1,5 +1,6 @@
 """Multiple-choice questions and the files they come in."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from mhgrn.data.tables import Row, place, read_rows
 from mhgrn.errors import UserError
 
 SPLITS = ("train", "dev", "test")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def _cleaned(what: str, text: object) -> str:
         raise UserError(f"{what} is not text but {text!r}.")
     if text is None or not text.strip():
         raise UserError(f"{what} is empty.")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if not text.isascii() and _SURROGATE.search(text):
         raise UserError(f"{what} holds half of a character (a lone surrogate).")
     return text.strip()
 

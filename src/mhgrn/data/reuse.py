@@ -52,7 +52,8 @@ class Earlier:
         data = self.data
         first, last = int(data.statement_ptr[question]), int(data.statement_ptr[question + 1])
         nodes, edges = data.node_ptr[first : last + 1], data.edge_ptr[first : last + 1]
-        concepts, types = (data.columns[name][nodes[0] : nodes[-1]] for name in ("concepts", "types"))
+        # copied, because a kernel is compiled again for arrays that cannot be written to
+        concepts, types = (data.columns[name][nodes[0] : nodes[-1]].copy() for name in ("concepts", "types"))
         head, relation, tail = (data.columns[name][edges[0] : edges[-1]] for name in ("head", "relation", "tail"))
         now = concepts if self.concept is None else self.concept[concepts]
         return Subgraphs(np.diff(nodes), np.diff(edges), data.cut[first:last], now, types, head, relation, tail)

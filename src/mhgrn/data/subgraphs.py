@@ -1,7 +1,7 @@
 """A statement's part of the graph: its mentioned concepts, the middles of two-hop paths between them, all edges among these."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mhgrn.compiled import kernel
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.text.grounding import Mentions
+from mhgrn.text.grounding import Mentioned, Mentions
 
 QUESTION, ANSWER, OTHER = 0, 1, 2  # node types
 MOST_NODES = 2**16 - 1  # of a subgraph with small local numbers
@@ -54,6 +54,12 @@ class Subgraphs(NamedTuple):
     tail: Ints
 
 
+def count_sides(subgraphs: Subgraphs, occurs: NDArray[np.bool_]) -> Ints:
+    """How many question concepts and how many answer concepts each has [2, subgraphs]; all concepts are marked in ``occurs``."""
+    counts: Ints = _count_sides(subgraphs.nodes, subgraphs.concepts, subgraphs.types, occurs)
+    return counts
+
+
 class Extractor:
     """Cuts subgraphs out of a graph. One per thread: it keeps scratch arrays of the graph's size.
 
@@ -73,21 +79,16 @@ class Extractor:
         self._room = _room_for_facts(np.uint16)  # kept, because new memory costs more than what is written to it
 
     def __call__(self, mentions: Mentions) -> Subgraph:
-        found = self.several([[mentions]])
+        found = self.several(Mentioned.of([[mentions]]))
         return Subgraph(found.concepts, found.types, found.head, found.relation, found.tail, int(found.cut[0]))
 
-    def several(self, questions: Sequence[Sequence[Mentions]]) -> Subgraphs:
+    def several(self, mentioned: Mentioned) -> Subgraphs:
         """The subgraphs of the statements of several questions."""
         graph, limits = self.graph, self.limits
-        mentions = [m for question in questions for m in question]
-        question_ptr = np.cumsum([0, *map(len, questions)], dtype=np.int64)
-        statement_ptr = np.cumsum([0, *(len(m.question) + len(m.answer) for m in mentions)], dtype=np.int64)
-        first_side = np.array([len(m.question) for m in mentions], dtype=np.int64)
-        mentioned = np.array([concept for m in mentions for side in m for concept in side], dtype=np.int64)
         most_nodes = len(graph) if limits.max_nodes is None else limits.max_nodes
         most_neighbours = len(graph) if limits.max_degree is None else limits.max_degree
         rows = graph.neighbour_ptr, graph.neighbour, graph.head_ptr, graph.tail, graph.relation
-        asked = question_ptr, statement_ptr, first_side, mentioned, most_nodes, most_neighbours
+        asked = *mentioned, most_nodes, most_neighbours
         scratch = self._touched, self._place, self._marked
         found, self._room = _extract(*rows, *asked, *scratch, self._room, MOST_NODES)
         if found[0].max(initial=0) > MOST_NODES:
@@ -101,12 +102,12 @@ def _room_for_facts(number: type[np.integer[Any]]) -> tuple[Ints, Ints, Ints]:
 
 
 def extract_all(
-    graph: KnowledgeGraph, chunks: Iterable[list[list[Mentions]] | Subgraphs], limits: Limits, workers: int
+    graph: KnowledgeGraph, chunks: Iterable[Mentioned | Subgraphs], limits: Limits, workers: int
 ) -> Iterator[Subgraphs]:
     """The subgraphs of many questions in their order, by several threads; chunks that are subgraphs already pass through."""
     free: list[Extractor] = []
 
-    def extract(chunk: Sequence[Sequence[Mentions]]) -> Subgraphs:
+    def extract(chunk: Mentioned) -> Subgraphs:
         extractor = free.pop() if free else Extractor(graph, limits)
         found = extractor.several(chunk)
         free.append(extractor)
@@ -124,6 +125,19 @@ def extract_all(
 
 def _ready(found: Future[Subgraphs] | Subgraphs) -> Subgraphs:
     return found if isinstance(found, Subgraphs) else found.result()
+
+
+@kernel
+def _count_sides(nodes: Ints, concepts: Ints, types: Ints, occurs: NDArray[Any]) -> Ints:
+    counts = np.zeros((2, len(nodes)), np.int64)
+    start = 0
+    for i in range(len(nodes)):
+        for j in range(start, start + nodes[i]):
+            counts[0, i] += types[j] == QUESTION
+            counts[1, i] += types[j] == ANSWER
+            occurs[concepts[j]] = True
+        start += nodes[i]
+    return counts
 
 
 @kernel

@@ -60,6 +60,8 @@ class KnowledgeGraph:
         self._beginnings = StringIndex.from_arrays("beginning", arrays)
         self._words = StringIndex.from_arrays("word", arrays)
         self._lemmas = StringIndex.from_arrays("lemma", arrays)
+        self._of_pattern = arrays["pattern_concept_ptr"].data, arrays["pattern_concept"].data
+        self._lemma_of_word = arrays["word_lemma"].data
         self._arrays = arrays
 
     # ---- making one
@@ -223,7 +225,7 @@ class KnowledgeGraph:
     def lemma(self, word: str) -> str:
         """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""
         number = self._words.find(word)
-        root = -1 if number is None else int(self._arrays["word_lemma"][number])
+        root = -1 if number is None else self._lemma_of_word[number]
         return word if root < 0 else self._lemmas[root]
 
     def knows_word(self, word: str) -> bool:
@@ -248,9 +250,8 @@ class KnowledgeGraph:
         number = self._patterns.find(" ".join(lemmas))
         if number is None:
             return []
-        start, end = self._arrays["pattern_concept_ptr"][number : number + 2]
-        found: list[int] = self._arrays["pattern_concept"][start:end].tolist()
-        return found
+        ptr, concept = self._of_pattern
+        return concept[ptr[number] : ptr[number + 1]].tolist()
 
     def is_pattern(self, lemmas: str) -> bool:
         """Whether some concept has these lemmas, given with spaces between."""

@@ -689,6 +689,65 @@ def find_spans(
     return found_ptr, found[:total], count
 
 
+Rows = tuple[Array, Array]  # pointer and numbers
+
+
+@kernel
+def _is_among(rows: Rows, row: int, number: int) -> bool:
+    ptr, numbers = rows
+    for i in range(ptr[row], ptr[row + 1]):  # noqa: SIM110 (compiled)
+        if numbers[i] == number:
+            return True
+    return False
+
+
+@kernel
+def gather_mentions(
+    span_ptr: Array, spans: Array, kept: Rows, choices: Array, found: Rows, remaining: Rows, ask_all: bool
+) -> tuple[Array, Array, Array, Array]:
+    """For each statement the concepts ``kept`` of its spans, sorted, and behind them those that remain of its choice.
+
+    Left out are those that its choice was found to mention, those that remain of it, and those marked to be left out: ``kept``
+    holds twice the concept's number, and one more for a mark. Returns a pointer, how many concepts of each statement are the
+    question's, the concepts, and which statements are to be asked about because none was kept; these have the choice's only.
+    """
+    size = len(choices)
+    room = most = 0
+    for t in range(size):
+        mine = 0
+        for s in spans[span_ptr[t] : span_ptr[t + 1]]:
+            mine += kept[0][s + 1] - kept[0][s]
+        room += mine + remaining[0][choices[t] + 1] - remaining[0][choices[t]]
+        most = max(most, mine)
+    ptr, of_question, asked = np.zeros(size + 1, np.int64), np.zeros(size, np.int64), np.zeros(size, np.bool_)
+    concepts, gathered = np.empty(room, np.int64), np.empty(most, np.int64)
+    for t in range(size):
+        choice, total, count = choices[t], ptr[t], 0
+        for s in spans[span_ptr[t] : span_ptr[t + 1]]:
+            for i in range(kept[0][s], kept[0][s + 1]):
+                gathered[count] = kept[1][i]
+                count += 1
+        asked[t] = True
+        last = np.int64(-1)
+        for marked in np.sort(gathered[:count]):
+            number = marked >> 1
+            if number == last or _is_among(found, choice, number):
+                continue
+            last = number
+            asked[t] = False
+            if marked & 1 == 0 and not _is_among(remaining, choice, number):
+                concepts[total] = number
+                total += 1
+        if ask_all:
+            asked[t], total = True, ptr[t]
+        of_question[t] = total - ptr[t]
+        for i in range(remaining[0][choice], remaining[0][choice + 1]):
+            concepts[total] = remaining[1][i]
+            total += 1
+        ptr[t + 1] = total
+    return ptr, of_question, concepts[: ptr[size]], asked
+
+
 # ---- misspelt words
 
 

@@ -21,6 +21,7 @@ class StringIndex:
 
     def __init__(self, ptr: Array, data: Array, slots: Array) -> None:
         self.ptr, self.data, self.slots = ptr, data, slots
+        self._views = ptr.data, data.data, slots.data  # single numbers are read from these in half the time
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "StringIndex":
@@ -43,11 +44,18 @@ class StringIndex:
     def to_arrays(self, name: str) -> dict[str, Array]:
         return {f"{name}_ptr": self.ptr, f"{name}_bytes": self.data, f"{name}_slots": self.slots}
 
+    def only(self, numbers: Array) -> "StringIndex":
+        """An index over some of the texts."""
+        lengths = np.diff(self.ptr)[numbers]
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        return StringIndex.indexed(ptr, self.data[np.repeat(self.ptr[numbers] - ptr[:-1], lengths) + np.arange(ptr[-1])])
+
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
     def __getitem__(self, number: int) -> str:
-        return self.data[self.ptr[number] : self.ptr[number + 1]].tobytes().decode()
+        ptr, data, _ = self._views
+        return bytes(data[ptr[number] : ptr[number + 1]]).decode()
 
     def __iter__(self) -> Iterator[str]:
         data, bounds = self.data.tobytes(), self.ptr.tolist()
@@ -58,12 +66,13 @@ class StringIndex:
         """The number of a text, or None. In plain Python: one look-up costs a microsecond and loads nothing else."""
         encoded = text.encode()
         crc = crc32(encoded)
-        mask = len(self.slots) - 1
+        ptr, data, slots = self._views
+        mask = len(slots) - 1
         place = crc & mask
-        while entry := int(self.slots[place]):
+        while entry := slots[place]:
             if entry >> 32 == crc:
-                number = (entry & 0xFFFFFFFF) - 1
-                if self.data[self.ptr[number] : self.ptr[number + 1]].tobytes() == encoded:
+                number: int = (entry & 0xFFFFFFFF) - 1
+                if data[ptr[number] : ptr[number + 1]] == encoded:
                     return number
             place = (place + 1) & mask
         return None

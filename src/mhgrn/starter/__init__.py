@@ -1,6 +1,5 @@
 """The starter set: a small commonsense graph and questions, written for this project, and the model trained on them."""
 
-import os
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.storage import file_fingerprint, fingerprint
+from mhgrn.storage import file_fingerprint, fingerprint, user_cache
 from mhgrn.text.lemmas import LEMMATISER
 
 HERE = Path(__file__).parent
@@ -24,10 +23,9 @@ NEW_QUESTIONS = (
 
 
 def cache_folder() -> Path:
-    """Where the starter model is kept: $MHGRN_CACHE, or the user's cache folder."""
-    base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
+    """Where the starter model is kept."""
     contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
-    return Path(base) / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATISER)[:8]}"
+    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATISER)[:8]}"
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.interning import Interner
-from mhgrn.kg.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans
+from mhgrn.kg.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans, gather_mentions
 from mhgrn.kg.names import concept_name
 from mhgrn.text.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenise
 
@@ -28,6 +28,36 @@ class Mentions(NamedTuple):
 
     question: list[int]
     answer: list[int]
+
+
+class Mentioned(NamedTuple):
+    """The concepts of the statements of several questions, one statement after the other: those of its two sides.
+
+    >>> Mentioned.of([[Mentions([3, 5], [4]), Mentions([3], [])]]).concepts.tolist()
+    [3, 5, 4, 3]
+    """
+
+    question_ptr: Ints  # [questions + 1] the statements of each question
+    statement_ptr: Ints  # [statements + 1] the concepts of each statement
+    of_question: Ints  # [statements] how many of these are the question's
+    concepts: Ints
+
+    @classmethod
+    def of(cls, questions: Sequence[Sequence[Mentions]]) -> Self:
+        mentions = [m for question in questions for m in question]
+        return cls(
+            np.cumsum([0, *map(len, questions)], dtype=np.int64),
+            np.cumsum([0, *(len(m.question) + len(m.answer) for m in mentions)], dtype=np.int64),
+            np.array([len(m.question) for m in mentions], dtype=np.int64),
+            np.array([concept for m in mentions for side in m for concept in side], dtype=np.int64),
+        )
+
+    def mentions(self) -> list[list[Mentions]]:
+        """For each question those of its statements."""
+        concepts, sides = self.concepts.tolist(), (self.statement_ptr[:-1] + self.of_question).tolist()
+        bounds = zip(pairwise(self.statement_ptr.tolist()), sides, strict=True)
+        found = [Mentions(concepts[start:middle], concepts[middle:end]) for (start, end), middle in bounds]
+        return [found[first:last] for first, last in pairwise(self.question_ptr.tolist())]
 
 
 class Grounder:
@@ -51,7 +81,6 @@ class Grounder:
         self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
         self._is_odd = lru_cache(maxsize=1 << 18)(self._may_be_another_word)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
-        self._words_of_name = lru_cache(maxsize=1 << 16)(lambda name: tuple(tokenise(name)))
         self._seen = _Seen(self)
 
     def concepts(self, text: str, answer: str | None = None) -> list[str]:
@@ -59,8 +88,8 @@ class Grounder:
 
         With ``published`` a lemma that is no concept may be among them; :meth:`mentions` drops it.
         """
-        [spans] = self._spans([self._numbered(text)], [self._numbered_answer(answer or "")])
-        return sorted({self._name(number) for span in spans for number in self._seen.kept[span]})
+        _, spans = self._spans([self._numbered(text)], [self._numbered_answer(answer or "")])
+        return sorted(map(self._name, self._kept(spans.tolist())))
 
     def _numbered(self, text: str) -> bytes:
         """A text's words by number, four bytes each. Words do not go beyond a space; what is between two was mostly seen before."""
@@ -78,8 +107,9 @@ class Grounder:
         traits = DETERMINER * (word in DETERMINERS) + ODD * is_odd + FOUND * self.graph.is_pattern(lemma)
         return self._seen.add_word(word, lemma, traits)
 
-    def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> list[list[int]]:
-        """For each text the numbers of its spans in which concepts may be found; those that equal its answer are passed over."""
+    def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> tuple[Ints, Ints]:
+        """The numbers of each text's spans in which concepts may be found, by a pointer to them; a span that equals the text's
+        answer is passed over."""
         seen, spans = self._seen, self._seen.spans
         text_ptr, words = _joined(texts)
         spans.reserve(MOST_SPANS * len(words), 4 * MOST_WORDS * len(words))
@@ -89,36 +119,42 @@ class Grounder:
         ptr, found, spans.count = find_spans(
             text_ptr, words, *_joined(answers), *seen.arrays(), indices, self.published, seen.pair_keys, seen.pairs, *of_spans
         )
-        for number in range(known, spans.count):
-            seen.kept.append(tuple(map(self._number, self._kept_of_span(self._words_of(number)))))
-        bounds, numbers = ptr.tolist(), found.tolist()
-        return [numbers[start:end] for start, end in pairwise(bounds)]
+        for span in self._words_of(known, spans.count):
+            seen.kept.add([2 * number + (number in seen.all_stop) for number in self._kept_of_span(span)])
+        return ptr, found
 
-    def _words_of(self, span: int) -> Words:
-        spans = self._seen.spans
-        words = spans.data[spans.ptr[span] : spans.ptr[span + 1]].view(np.int32)
-        return tuple([self._seen.spellings[word] for word in words.tolist()])
+    def _words_of(self, first: int, last: int) -> list[Words]:
+        """The words of the spans from one number to another."""
+        spans, spelling = self._seen.spans, self._seen.spellings.__getitem__
+        bounds = spans.ptr[first : last + 1]
+        words = [*map(spelling, spans.data[bounds[0] : bounds[-1]].view(np.int32).tolist())]
+        return [tuple(words[start:end]) for start, end in pairwise(((bounds - bounds[0]) // 4).tolist())]
 
-    def _kept_of_span(self, span: Words) -> tuple[str, ...]:
+    def _kept_of_span(self, span: Words) -> Iterable[int]:
         """The shortest few of a span's concepts, by their lemma where that is among them; and those its words spell out."""
+        seen = self._seen
         readings = _readings(span, with_gaps=not self.published)
-        names = {name for reading in readings for name in self._names(reading)}
+        numbers = {number for reading in readings for number in self._numbers(reading)}
+        names = set(map(self._name, numbers))
         if not names:
             return ()
-        roots = {self._lemma(words[0]) for name in names if len(words := self._words_of_name(name)) == 1}
+        roots = {self._lemma(words[0]) for name in names if len(words := seen.words_of_name[name]) == 1}
         if not self.published:  # a lemma that is no concept would take a concept's place and then be dropped
             roots = {root for root in roots if self._is_concept(root)}
         candidates = names | roots
+        if len(candidates) == 1:  # mostly
+            [name] = names
+            return numbers if name not in BLACKLIST or seen.words_of_name[name] in readings else ()
         shortest = sorted(candidates, key=lambda name: (len(name), name))[:KEPT]
         kept = set()
         for name in shortest:
             if name not in BLACKLIST:
-                root = "_".join(map(self._lemma, self._words_of_name(name)))
+                root = "_".join(map(self._lemma, seen.words_of_name[name]))
                 kept.add(root if root in shortest else name)
-        kept |= {name for name in candidates if self._words_of_name(name) in readings}
-        return tuple(kept if self.published else _without_variants(kept))
+        kept |= {name for name in candidates if seen.words_of_name[name] in readings}
+        return map(self._number, kept if self.published else _without_variants(kept))
 
-    def _names(self, words: Words) -> list[str]:
+    def _numbers(self, words: Words) -> list[int]:
         """The concepts with the lemmas of ``words``, and those that other ways of writing the words find."""
         graph = self.graph
         lemmas = tuple(map(self._lemma, words))
@@ -131,7 +167,7 @@ class Grounder:
                 found = found + graph.with_pattern((graph.lemma("".join(words)),))
             if is_odd and self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
-        return list(map(self._name, found))
+        return found
 
     def _lemma_in_other_spelling(self, word: str) -> str:
         return self.graph.lemma(respelt(self._lemma(word)))
@@ -198,40 +234,56 @@ class Grounder:
 
     def mentions(self, statement: str, choice: str) -> Mentions:
         """The question's and the choice's concepts in a statement. Either may be empty."""
-        return self.all_mentions([statement], [choice])[0]
+        return self.mentioned([statement], [choice], [1]).mentions()[0][0]
 
-    def all_mentions(self, statements: Sequence[str], choices: Sequence[str]) -> list[Mentions]:
-        """:meth:`mentions` of several statements, which takes less than one by one."""
+    def mentioned(self, statements: Sequence[str], choices: Sequence[str], sizes: Sequence[int]) -> Mentioned:
+        """:meth:`mentions` of several questions' statements, so many of each; which takes less than one by one."""
         if self._seen.spans.count + len(self._seen.words) > REMEMBERED:
             self._seen = _Seen(self)
-        known = self._seen.choices
-        new = list(dict.fromkeys(choice for choice in choices if choice not in known))
-        of_choices = self._spans(list(map(self._numbered, new)), [b""] * len(new))
-        for choice, spans in zip(new, of_choices, strict=True):
-            found = self._kept(spans)
+        seen = self._seen
+        self._ground_choices(list(dict.fromkeys(choice for choice in choices if choice not in seen.choices)))
+        answers = [seen.choices[choice] for choice in choices]
+        span_ptr, spans = self._spans(list(map(self._numbered, statements)), [answer.words for answer in answers])
+        numbers = np.array([answer.number for answer in answers], dtype=np.int64)
+        rows = seen.kept.arrays(), numbers, seen.found.arrays(), seen.remaining.arrays()
+        ptr, of_question, concepts, asked = gather_mentions(span_ptr, spans, *rows, self.published)
+        if len(places := np.flatnonzero(asked)):
+            more = [self._rest(statements[t], spans[span_ptr[t] : span_ptr[t + 1]], answers[t]) for t in places.tolist()]
+            lengths = np.zeros(len(statements), dtype=np.int64)
+            lengths[places] = [*map(len, more)]
+            concepts = np.insert(concepts, np.repeat(ptr[:-1], lengths), [concept for row in more for concept in row])
+            ptr[1:] += np.cumsum(lengths)
+            of_question += lengths
+        return Mentioned(np.cumsum([0, *sizes], dtype=np.int64), ptr, of_question, concepts)
+
+    def _ground_choices(self, choices: Sequence[str]) -> None:
+        """Remember what choices mention, which were not seen before."""
+        seen = self._seen
+        span_ptr, spans = self._spans(list(map(self._numbered, choices)), [b""] * len(choices))
+        numbers = spans.tolist()
+        for choice, (start, end) in zip(choices, pairwise(span_ptr.tolist()), strict=True):
+            found = self._kept(numbers[start:end])
             concepts = self._remaining(found or self._vocabulary_words(choice), drop_any=False)
-            known[choice] = _Choice(self._numbered_answer(choice), found, concepts, sorted(concepts))
-        answers = [known[choice] for choice in choices]
-        of_statements = self._spans(list(map(self._numbered, statements)), [answer.words for answer in answers])
-        mentions = []
-        for statement, spans, answer in zip(statements, of_statements, answers, strict=True):
-            question = self._kept(spans) - answer.found or self._vocabulary_words(statement)
-            rest = self._remaining(question, drop_any=self.published) - answer.concepts
-            mentions.append(Mentions(sorted(rest), answer.in_order))
-        return mentions
+            seen.choices[choice] = _Choice(len(seen.choices), self._numbered_answer(choice))
+            seen.found.add(sorted(found))
+            seen.remaining.add(sorted(concepts))
+
+    def _rest(self, statement: str, spans: Ints, answer: "_Choice") -> list[int]:
+        """The question's concepts in a statement, by all rules."""
+        seen = self._seen
+        question = self._kept(spans.tolist()) - set(seen.found[answer.number]) or self._vocabulary_words(statement)
+        return sorted(self._remaining(question, drop_any=self.published) - set(seen.remaining[answer.number]))
 
     def _kept(self, spans: Iterable[int]) -> set[int]:
         kept = self._seen.kept
-        return set().union(*[kept[span] for span in spans])
+        return {number >> 1 for span in spans for number in kept[span]}
 
 
 class _Choice(NamedTuple):
-    """A choice's words, its concepts, and of these what remains, or else of those of the last resort."""
+    """A choice by number, and its words."""
 
+    number: int
     words: bytes
-    found: set[int]
-    concepts: set[int]
-    in_order: list[int]
 
 
 Key = TypeVar("Key")
@@ -258,31 +310,34 @@ class _Seen:
         self.words = _Memo[str, int](grounder._number_of_word)
         self.spellings: list[str] = []  # number of a word → the word
         self.spans = Interner()  # of words by number, four bytes each
-        self.kept: list[tuple[int, ...]] = []  # number of a span → concepts kept of it
+        self.kept = _Rows("q")  # number of a span → concepts kept of it, doubled, + 1 if all its words are stop words
         self.pair_keys, self.pairs = np.zeros(PAIRS, dtype=np.uint64), np.zeros(PAIRS, dtype=np.uint8)
         self.choices: dict[str, _Choice] = {}
+        self.found = _Rows("q")  # number of a choice → its concepts
+        self.remaining = _Rows("q")  # of these, or else of those of the last resort, what remains
+        self.words_of_name = _Memo[str, Words](lambda name: tuple(tokenise(name)))
         self.numbers: dict[str, int] = {}  # name of a concept → its number; below zero if there is none
         self.names: dict[int, str] = {}
         self.all_stop: set[int] = set()  # concepts all of whose words are stop words
         self.any_stop: set[int] = set()
         self._traits = array("B")
-        self._lemmas = _Texts()
-        self._texts = _Texts()
+        self._lemmas = _Rows("B")
+        self._texts = _Rows("B")
 
     def add_name(self, name: str, number: int) -> None:
         self.numbers[name], self.names[number] = number, name
-        stops = [word in STOP_WORDS for word in tokenise(name)]
-        if any(stops):
+        words = self.words_of_name[name]
+        if not STOP_WORDS.isdisjoint(words):
             self.any_stop.add(number)
-        if all(stops):
+        if STOP_WORDS.issuperset(words):
             self.all_stop.add(number)
 
     def add_word(self, word: str, lemma: str, trait: int) -> int:
         number = len(self.spellings)
         self.spellings.append(word)
         self._traits.append(trait)
-        self._lemmas.add(lemma)
-        self._texts.add(word)
+        self._lemmas.add(lemma.encode())
+        self._texts.add(word.encode())
         return number
 
     def arrays(self) -> tuple[Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
@@ -290,20 +345,23 @@ class _Seen:
         return np.array(self._traits, dtype=np.uint8), self._lemmas.arrays(), self._texts.arrays()
 
 
-class _Texts:
-    """Texts one behind the other."""
+class _Rows:
+    """Rows of numbers one behind the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self._ptr = array("q", [0])
-        self._data = bytearray()
+        self._data = array(kind)
 
-    def add(self, text: str) -> None:
-        self._data += text.encode()
+    def add(self, row: Iterable[int]) -> None:
+        self._data.extend(row)
         self._ptr.append(len(self._data))
+
+    def __getitem__(self, row: int) -> Sequence[int]:
+        return self._data[self._ptr[row] : self._ptr[row + 1]]
 
     def arrays(self) -> tuple[Ints, Ints]:
         # copies: what is on loan as an array cannot grow, and the compiler may keep its first arguments for a while
-        return np.array(self._ptr, dtype=np.int64), np.frombuffer(bytes(self._data), dtype=np.uint8)
+        return np.array(self._ptr, dtype=np.int64), np.array(self._data, dtype=self._data.typecode)
 
 
 def _joined(texts: Sequence[bytes]) -> tuple[Ints, Ints]:
@@ -314,6 +372,8 @@ def _joined(texts: Sequence[bytes]) -> tuple[Ints, Ints]:
 
 def _readings(span: Words, with_gaps: bool) -> set[Words]:
     """How a span may be read: as it stands, and without the articles inside it."""
+    if len(span) <= LONGEST and DETERMINERS.isdisjoint(span):
+        return {span}
     readings = {span} if len(span) <= LONGEST else set()
     if with_gaps and span[0] not in DETERMINERS and span[-1] not in DETERMINERS:
         inner = tuple(word for word in span if word not in DETERMINERS)
@@ -324,7 +384,7 @@ def _readings(span: Words, with_gaps: bool) -> set[Words]:
 
 def _without_outer_marks(words: list[str]) -> list[str]:
     """Without the full stop or quotation marks that a statement may have stripped from a choice."""
-    places = [i for i, word in enumerate(words) if any(character.isalnum() for character in word)]
+    places = [i for i, word in enumerate(words) if word.isalnum() or any(map(str.isalnum, word))]
     return words[places[0] : places[-1] + 1] if places else []
 
 

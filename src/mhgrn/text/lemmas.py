@@ -2,8 +2,12 @@
 
 import re
 import unicodedata
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
+
+from mhgrn.storage import file_fingerprint, fingerprint, user_cache, write_bytes
 
 RULES = 3  # the number of this module's rules: a graph is looked up by the rules its index was made with
 LEMMATISER = f"simplemma {version('simplemma')}, rules {RULES}"
@@ -98,7 +102,35 @@ def tokenise(text: str) -> list[str]:
 
 @cache
 def dictionary() -> dict[str, str]:
-    """Every word whose lemma is known, in small letters, and its lemma."""
+    """Every word whose lemma is known, in small letters, and its lemma. Made once and kept in the user's cache folder."""
+    file = None
+    with suppress(OSError, RuntimeError):  # no such folder, no home
+        file = user_cache() / f"lemmas-{fingerprint(LEMMATISER, file_fingerprint(Path(__file__)))}.txt"
+        if (kept := _unpacked(file.read_bytes())) is not None:
+            return kept
+    made = _dictionary()
+    if file is not None:
+        with suppress(OSError):
+            write_bytes(file, _packed(made))
+    return made
+
+
+def _packed(lemmas: dict[str, str]) -> bytes:
+    """Words, then their lemmas, one on a line, below a line that tells whether all is there."""
+    text = "\n".join([*lemmas, *lemmas.values()]).encode()
+    return fingerprint(text).encode() + b"\n" + text
+
+
+def _unpacked(content: bytes) -> dict[str, str] | None:
+    """What was packed; None if it is damaged."""
+    mark, _, text = content.partition(b"\n")
+    if mark != fingerprint(text).encode():
+        return None
+    lines = text.decode().split("\n")
+    return dict(zip(lines[: len(lines) // 2], lines[len(lines) // 2 :], strict=True))
+
+
+def _dictionary() -> dict[str, str]:
     from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
     small: dict[str, str] = {}

@@ -24,14 +24,18 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
     >>> fill_in_the_blank("The fox walked from the city into the forest, what was it looking for?", "Pretty flowers.")
     'The fox walked from the city into the forest, pretty flowers was it looking for.'
     """
-    text = with_blank(stem)
-    choice = choice[:1].upper() + choice[1:] if text.startswith(BLANK) or f". {BLANK}" in text else choice.lower()
-    if not text.endswith(BLANK):
-        choice = choice.rstrip(".")
-    return choice.join(_BLANKS.split(text))
+    parts, begins_sentence, is_last = _around_blanks(stem)
+    choice = choice[:1].upper() + choice[1:] if begins_sentence else choice.lower()
+    return (choice if is_last else choice.rstrip(".")).join(parts)
 
 
 @lru_cache(maxsize=256)  # a question's choices come one after the other
+def _around_blanks(stem: str) -> tuple[list[str], bool, bool]:
+    """What is before, between and after a stem's blanks; whether one begins a sentence, and whether one is last."""
+    text = with_blank(stem)
+    return _BLANKS.split(text), text.startswith(BLANK) or f". {BLANK}" in text, text.endswith(BLANK)
+
+
 def with_blank(question: str) -> str:
     """The question with a blank where its answer goes.
 
@@ -64,8 +68,10 @@ def _question_word(question: str) -> tuple[int, int] | None:
     sentence = question.rfind(".") + 1
     last_sentence = question.rfind(".", 0, len(question.rstrip(". "))) + 1  # full stops may follow the question mark
     earliest: tuple[int, int] | None = None
+    lowered = question.lower()
     for word in WH_WORDS:
-        if word == "who" and "people who" in question.lower():
+        # beyond ASCII there are letters that only a pattern takes for these
+        if (word not in lowered and question.isascii()) or (word == "who" and "people who" in lowered):
             continue
         if final := _FINAL[word].search(question, last_sentence):
             return final.start(), final.start() + len(word)

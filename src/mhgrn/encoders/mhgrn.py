@@ -150,9 +150,9 @@ class MHGRN(GraphEncoder):
 
     def reset_parameters(self, initial_scale: float | Literal["level"]) -> None:
         """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
-        through linear maps and hops, so that long walks start as audible as short ones. Either way W⁰ = I, τ = 0, and half of
-        the typed bias is 1 while U is small: messages begin as products of relation weights alone (the paper's appendix F), and
-        who sent them comes in as training needs it."""
+        through linear maps and hops, so that long walks start as audible as short ones: W is drawn around I. Either way W⁰ = I,
+        τ = 0, and half of the typed bias is 1 while U is small: messages begin as products of relation weights alone (the
+        paper's appendix F), and who sent them comes in as training needs it."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 if initial_scale == "level":
@@ -168,7 +168,7 @@ class MHGRN(GraphEncoder):
             layer.messages.reset_parameters(level if initial_scale == "level" else initial_scale)
             if initial_scale == "level":  # a mean over relations of weights around 0 would halve messages at every hop
                 with torch.no_grad():
-                    W += 1.0 if W.dim() == 3 else torch.eye(width)
+                    W.add_(torch.ones(width) if W.dim() == 3 else torch.eye(width))
             nn.init.normal_(layer.typed.weight, std=PUBLISHED_SCALE if initial_scale == "level" else initial_scale)
             nn.init.zeros_(layer.typed.bias)
             with torch.no_grad():

@@ -8,10 +8,10 @@ Two settings of ``mhgrn.initial_scale`` on CommonsenseQA from DIR (``../shared/d
 1. For K = 1 … 4 and 8, before the first step, at dropout 0, on one batch of questions and as the mean (geometric) of a few seeds:
    the size of the messages z^k (root mean square over the nodes that a walk of k hops reaches), the norm of the loss's gradient by
    W^k, and that of its gradient by z^k.
-2. For K = 1 … 4, the loss of every step and the dev accuracy of every epoch, trained as ``mhgrn.train`` does, with one thread.
+2. For K = 1 … 4, the loss of every step and the dev accuracy of every epoch, trained as ``mhgrn.train`` does, with one thread; and
+   the size of the messages after that.
 
-The score sees the graph's vector alone (text still steers attention) and node features are random: what is learned, is learned from
-the relations of walks.
+Graphs are cut at 50 nodes. The score sees the graph's vector alone (text still steers attention), and node features are random.
 """
 
 import argparse
@@ -44,14 +44,16 @@ SCALES = {"published": "0.02", "level": "level"}
 NORMS = ("messages", "by_weights", "by_messages")
 
 
-def some_questions(source: Path, train_count: int, dev_count: int, graph: KnowledgeGraph, work: Path) -> PreparedData:
+def some_questions(
+    source: Path, train_count: int, dev_count: int, max_nodes: int, graph: KnowledgeGraph, work: Path
+) -> PreparedData:
     """The first questions of train and dev, prepared in a folder."""
     splits = find_splits(source)
     (work / "questions").mkdir()
     for split, count in (("train", train_count), ("dev", dev_count)):
         rows = [as_row(question) for question in splits[split][:count]]
         (work / "questions" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    prepare(work / "questions", graph, work / "prepared", PrepareOptions())
+    prepare(work / "questions", graph, work / "prepared", PrepareOptions(max_nodes=max_nodes))
     return PreparedData.load(work / "prepared")
 
 
@@ -64,8 +66,8 @@ def as_row(question: Question) -> dict[str, Any]:
     }
 
 
-def at_start(examples: Examples, questions: int) -> dict[str, list[float]]:
-    """Of every hop k = 1 … K of a fresh model."""
+def norms_of(examples: Examples, questions: int) -> dict[str, list[float]]:
+    """Of every hop k = 1 … K."""
     kept: list[Messages] = []
 
     def keep(module: torch.nn.Module, arguments: Any, found: Messages) -> None:
@@ -74,10 +76,11 @@ def at_start(examples: Examples, questions: int) -> dict[str, list[float]]:
 
     model = examples.run.model.eval()
     (passing,) = (module for module in model.modules() if isinstance(module, MultiHopMessagePassing))
-    passing.register_forward_hook(keep)
+    hook = passing.register_forward_hook(keep)
     batch = examples.batch(range(min(questions, len(examples.data.questions))))
     loss = question_losses(examples.scores(batch, live_text=False), batch).mean()
     loss.backward()  # type: ignore[no-untyped-call]
+    hook.remove()
     z, log_d = kept[0]
     assert z.grad is not None
     assert passing.W.grad is not None
@@ -109,7 +112,7 @@ def starts(
     rows = []
     for name in SCALES:
         for hops in depths:
-            found = [at_start(fresh(name, hops, data, graph, encoder, seed), questions) for seed in range(seeds)]
+            found = [norms_of(fresh(name, hops, data, graph, encoder, seed), questions) for seed in range(seeds)]
             norms = {what: torch.tensor([f[what] for f in found]).clamp_min(1e-30).log().mean(0).exp().tolist() for what in NORMS}
             rows.append({"scale": name, "K": hops, **norms})
             for what, values in norms.items():
@@ -131,6 +134,8 @@ def curves(
                 row["dev_accuracy"].append(accuracy(examples, "dev", live_text=False))
                 mean = sum(losses) / len(losses)
                 print(f"{name:<10} K = {hops}  loss {mean:.4f}  dev {row['dev_accuracy'][-1]:.1%}", flush=True)
+            row["messages"] = norms_of(examples, 32)["messages"]
+            print(f"{name:<10} K = {hops}  messages now" + "".join(f"{value:>10.1e}" for value in row["messages"]), flush=True)
             rows.append(row | {"cpu": round(time.process_time() - began, 1)})
     return rows
 
@@ -201,9 +206,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds csqa and conceptnet")
     parser.add_argument("--kg", type=Path, help="folder of a built graph")
-    parser.add_argument("--train", type=int, default=640, help="training questions")
+    parser.add_argument("--train", type=int, default=1920, help="training questions")
     parser.add_argument("--dev", type=int, default=320, help="dev questions")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--max-nodes", type=int, default=50, help="of a graph, so that steps are quick")
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--start-depths", type=int, nargs="+", default=[1, 2, 3, 4, 8], metavar="K", help="for part 1")
     parser.add_argument("--depths", type=int, nargs="+", default=[1, 2, 3, 4], metavar="K", help="for part 2")
     parser.add_argument("--seeds", type=int, default=3, help="for part 1")
@@ -216,8 +222,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         graph = KnowledgeGraph.load(graph_of(options.data, options.kg, work))
-        data = some_questions(options.data / "csqa", options.train, options.dev, graph, work)
-        numbers: dict[str, Any] = {"train": options.train, "dev": options.dev}
+        data = some_questions(options.data / "csqa", options.train, options.dev, options.max_nodes, graph, work)
+        numbers: dict[str, Any] = {"train": options.train, "dev": options.dev, "max_nodes": options.max_nodes}
         encoder = TextEncoder(Config().text)
         numbers["starts"] = starts(data, graph, encoder, options.start_depths, 32, options.seeds)
         numbers["curves"] = curves(data, graph, encoder, options.depths, options.epochs)

@@ -100,3 +100,44 @@ def test_large_graph_refuses_more_concepts_than_rows() -> None:
     done = run("large_graph.py", "--concepts", 10, "--edges", 5)
     assert done.returncode == 2
     assert "no more than --edges" in done.stderr
+
+
+def ask_about_the_chain(data: Path) -> None:
+    """Four questions of train and dev about the assertions' concepts."""
+    (data / "csqa").mkdir()
+    for split in ("train", "dev"):
+        rows = []
+        for number, right in enumerate("BCDE"):
+            choices = [{"label": label, "text": f"concept {label.lower()}"} for label in "BCDE"]
+            stem = f"Which is near concept {chr(97 + number)}?"
+            rows.append({"id": f"{split}{number}", "answerKey": right, "question": {"stem": stem, "choices": choices}})
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (data / "csqa" / f"{split}.jsonl").write_text(text, encoding="utf-8")
+
+
+def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_path: Path) -> None:
+    ask_about_the_chain(assertions)
+    depths = ["--start-depths", 1, 3, "--depths", 2, "--epochs", 2, "--seeds", 1, "--train", 4, "--dev", 2]
+    found = numbers("initial_scale.py", tmp_path, "--data", assertions, *depths, "--plots", tmp_path / "plots")
+    starts = {(row["scale"], row["K"]): row for row in found["starts"]}
+    assert list(starts) == [("published", 1), ("published", 3), ("level", 1), ("level", 3)]
+    for (_, hops), row in starts.items():
+        assert all(len(row[what]) == hops for what in ("messages", "by_weights", "by_messages"))
+    small, large = starts["published", 3]["messages"], starts["level", 3]["messages"]
+    assert small[2] < 0.01 * small[0]
+    assert large[2] > 0.2 * large[0]
+    assert [(len(row["loss"]), len(row["dev_accuracy"])) for row in found["curves"]] == [(2, 2), (2, 2)]
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"depth-start.svg", "depth-curves.svg"}
+
+
+@pytest.mark.long
+def test_growth_fits_every_axis_and_every_method(tmp_path: Path) -> None:
+    pytest.importorskip("torch_geometric")
+    found = numbers("growth.py", tmp_path, "--quick", "--plots", tmp_path / "plots")
+    assert list(found["exponents"]) == ["K", "nodes", "edges", "relations", "degree", "pruned"]
+    assert list(found["exponents"]["pruned"]) == ["t(2)/t(1)", "t(4)/t(2)", "t(8)/t(4)", "t(16)/t(8)"]
+    assert set(found["table_2"]["dense"]["paths"]) == {"K", "n", "m"}
+    assert set(found["table_2"]["sparse"]["RGCN"]) == {"K", "n", "m", "Δ"}
+    for grown in found["figure_7"].values():
+        assert [point["size"] for point in grown["K"]] == [1, 2, 3]
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"growth.svg", "figure-7.svg"}

@@ -63,9 +63,9 @@ class MHGRN(GraphEncoder):
 
     def reset_parameters(self, initial_scale: Scale) -> None:
         """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
-        through linear maps and hops, so that long walks start as audible as short ones. Either way W⁰ = I, τ = 0, and half of
-        the typed bias is 1 while U is small: messages begin as products of relation weights alone (the paper's appendix F), and
-        who sent them comes in as training needs it."""
+        through linear maps and hops, so that long walks start as audible as short ones: W is drawn around I. Either way W⁰ = I,
+        τ = 0, and half of the typed bias is 1 while U is small: messages begin as products of relation weights alone (the
+        paper's appendix F), and who sent them comes in as training needs it."""
         initialise(self, initial_scale)
         for layer in self.layers:
             assert isinstance(layer, MHGRNLayer)

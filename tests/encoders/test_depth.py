@@ -1,0 +1,35 @@
+"""At the start of training, what a hop carries is neither lost nor blown up, however deep."""
+
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from mhgrn.data.batch import GraphBatch
+from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
+from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
+
+HOPS, NODES, SCHEMA = 8, 40, 17
+
+
+@pytest.mark.parametrize("relation_weights", ["diagonal", "full"])
+def test_default_weights_keep_the_size_of_messages_and_of_gradients_over_hops(
+    relation_weights: Literal["diagonal", "full"],
+) -> None:
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    head, tail = rng.integers(0, NODES, (2, 8 * NODES))
+    types = np.where(np.arange(NODES) % 2, ANSWER, QUESTION).astype(np.uint8)
+    graph = Subgraph(np.arange(NODES), types, head, rng.integers(0, SCHEMA, len(head)), tail)
+    model = MHGRN(16, 32, 2 * SCHEMA, hops=HOPS, relation_weights=relation_weights).eval()
+    found: list[Messages] = []
+    (passing,) = (module for module in model.modules() if isinstance(module, MultiHopMessagePassing))
+    passing.register_forward_hook(lambda module, given, messages: found.append(messages))
+    model(torch.randn(1, 16), torch.randn(NODES, 32), GraphBatch.collate([graph], SCHEMA)).g.square().sum().backward()
+    size = found[0].z.detach().square().mean((1, 2)).sqrt()
+    assert passing.W.grad is not None
+    gradient = torch.stack([of_hop.norm() for of_hop in passing.W.grad])
+    for values in (size, gradient):
+        assert values.max() < 6 * values.min()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import data, features, fetch, kg, qa
+from mhgrn.cli import data, experiments, features, fetch, kg, qa
 from mhgrn.errors import UserError
 
 INTERRUPTED = 130
@@ -25,6 +25,7 @@ app.add_typer(kg.app, name="kg")
 app.command("fetch")(fetch.fetch)
 app.add_typer(data.app, name="data")
 app.add_typer(features.app, name="features")
+app.add_typer(experiments.app, name="experiments")
 qa.add_to(app)
 
 

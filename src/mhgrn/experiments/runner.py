@@ -21,11 +21,11 @@ from mhgrn.experiments.leaderboard import write_predictions
 from mhgrn.experiments.papers import Experiment, System, TextSettings
 from mhgrn.experiments.sources import Sources
 from mhgrn.experiments.summary import FORMAT, SUMMARY, summarise
+from mhgrn.experiments.tables import FIGURE, TABLE, draw, markdown, try_to_draw
 from mhgrn.progress import say
 from mhgrn.storage import write_json, write_text
 
 PAPER_SEEDS = 4
-TABLE, FIGURE = "table.md", "figure.png"
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,9 @@ def reproduce(request: Request) -> dict[str, Any]:
 
 def finish(summary: dict[str, Any], folder: Path) -> None:
     """Write a summary, its table, and where matplotlib is installed its figure."""
-    from mhgrn.experiments.tables import draw, markdown
-
     write_json(folder / SUMMARY, summary)
     write_text(folder / TABLE, markdown(summary))
-    try:
-        draw(summary, folder / FIGURE)
-    except UserError as error:
-        say(f"no figure: {error}")
+    try_to_draw(lambda path: draw(summary, path), folder / FIGURE)
 
 
 def verify(request: Request, cell: str) -> dict[str, Any]:

@@ -1,15 +1,19 @@
 """Summaries as Markdown tables and as figures: the paper's numbers beside ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mhgrn.experiments.papers import PRINTED, TRAINED, TextSettings
+from mhgrn.errors import UserError
+from mhgrn.experiments.papers import TextSettings
+from mhgrn.experiments.titles import PRINTED, TRAINED
+from mhgrn.progress import say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Row = list[str]
+TABLE, FIGURE = "table.md", "figure.png"
 
 
 def grid(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -122,6 +126,14 @@ def _reported(paper: dict[str, Any], encoder: str, split: str) -> str:
         return "–"
     mean, std = found
     return f"{mean:g}" if std is None else f"{mean:.2f} ± {std:.2f}"
+
+
+def try_to_draw(draw: Callable[[Path], None], path: Path) -> None:
+    """Draw, or say why not: numbers are worth having without their figure."""
+    try:
+        draw(path)
+    except UserError as error:
+        say(f"no figure: {error}")
 
 
 def draw(summary: dict[str, Any], path: Path) -> None:

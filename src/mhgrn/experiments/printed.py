@@ -103,10 +103,17 @@ def properties() -> dict[str, Any]:
         tells = _yes(_tells_relations_apart(name)) if kind.uses_graph else "–"
         paths = _yes(not issubclass(kind, PathEncoder)) if kind.uses_graph else "–"
         rows.append([name, tells, _yes(kind.has_paths), paths, ", ".join(paper) if paper else "–"])
-    columns = ["graph encoder", "tells relations apart", "shows paths", "lists no paths one by one", "paper: relations, paths, nodes, hops"]
+    columns = [
+        "graph encoder",
+        "tells relations apart",
+        "shows paths",
+        "lists no paths one by one",
+        "paper: relations, paths, nodes, hops",
+    ]
     notes = [
         "Tells relations apart: its score of a random graph changes when every fact gets another relation.",
-        "The paper's last two properties are scalability by nodes and by hops; an encoder that lists paths one by one has neither."
+        "The paper's properties are multi-relational, interpretable, scalable by nodes, by hops; an encoder that lists paths one by"
+        " one is neither of the last two."
         " What that costs: `mhgrn reproduce scalability`.",
     ]
     return result("properties", columns, rows, notes)

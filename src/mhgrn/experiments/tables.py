@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Row = list[str]
+ANOTHER = "another text encoder"
 TABLE, FIGURE = "table.md", "figure.png"
 
 
@@ -50,7 +51,7 @@ def table(summary: dict[str, Any]) -> tuple[list[str], list[Row]]:
     rows = []
     for name, label in summary["labels"].items():
         entry = summary["systems"].get(name)
-        paper = summary["paper"].get(name, {})
+        paper = _papers(summary["paper"].get(name, {}))
         if entry is None and not any(encoder in paper for encoder, _ in papers):
             continue
         row = [label, *(_ours(entry, split) for split in splits), str(len(entry["seeds"])) if entry else "–"]
@@ -61,8 +62,9 @@ def table(summary: dict[str, Any]) -> tuple[list[str], list[Row]]:
             row.append(_difference(entry, last))
         rows.append(row + [_reported(paper, *column) + ("†" if name in quoted and column[0] in paper else "") for column in papers])
     for other in summary["quoted"]:
-        if "label" in other and any(encoder in other["paper"] for encoder, _ in papers):
-            cells = [f"{shown}†" if (shown := _reported(other["paper"], *column)) != "–" else shown for column in papers]
+        if "label" in other:
+            paper = _papers(other["paper"])
+            cells = [f"{shown}†" if (shown := _reported(paper, *column)) != "–" else shown for column in papers]
             rows.append([other["label"], *["–"] * (len(columns) - len(papers) - 1), *cells])
     return columns, rows
 
@@ -92,17 +94,23 @@ def remarks(summary: dict[str, Any]) -> list[str]:
 
 
 def _encoder(name: str) -> str:
-    return TextSettings.named(name).label if name in TextSettings.shipped() else name
+    return name if name == ANOTHER else TextSettings.named(name).label
+
+
+def _papers(numbers: dict[str, Any]) -> dict[str, Any]:
+    """The paper's numbers of a row, those with text encoders that there are no settings for under one name."""
+    return {encoder if encoder in TextSettings.shipped() else ANOTHER: found for encoder, found in numbers.items()}
 
 
 def _paper_columns(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The paper's text encoder if it is ours, else all of the paper's; with the splits it reports."""
     numbers = [*summary["paper"].values(), *(row["paper"] for row in summary["quoted"] if "paper" in row)]
-    pairs = {(encoder, split) for paper in numbers for encoder, of in paper.items() for split in of}
-    ours = {pair for pair in pairs if pair[0] == summary["encoder"]}
-    encoders = [*TextSettings.shipped(), *sorted({encoder for encoder, _ in pairs})]
+    pairs = {(encoder, split) for paper in numbers for encoder, of in _papers(paper).items() for split in of}
+    if any(encoder == summary["encoder"] for encoder, _ in pairs):
+        pairs = {pair for pair in pairs if pair[0] in (summary["encoder"], ANOTHER)}
+    encoders = [*TextSettings.shipped(), ANOTHER]
     splits = [*summary["splits"], *sorted({split for _, split in pairs}, reverse=True)]
-    return sorted(ours or pairs, key=lambda pair: (encoders.index(pair[0]), splits.index(pair[1])))
+    return sorted(pairs, key=lambda pair: (encoders.index(pair[0]), splits.index(pair[1])))
 
 
 def _ours(entry: dict[str, Any] | None, split: str) -> str:

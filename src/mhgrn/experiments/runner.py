@@ -187,7 +187,13 @@ def _plan(setup: _Setup, systems: Sequence[str]) -> tuple[Plan, float | None]:
         return total / request.jobs
 
     plan = shrink(request.budget, whole, cost)
-    return plan, round(cost(plan), 1)
+    estimate = float(f"{cost(plan):.3g}")
+    if estimate > request.budget:
+        setup.notes.append(
+            f"Even the least was estimated to take {estimate:,g} s, longer than the budget of {request.budget:,g} s."
+        )
+        say(setup.notes[-1])
+    return plan, estimate
 
 
 def _measured_speed(cell: Cell, request: Request) -> Speed:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
+from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
 
@@ -23,7 +25,7 @@ def test_default_weights_keep_the_size_of_messages_and_of_gradients_over_hops(
     head, tail = rng.integers(0, NODES, (2, 8 * NODES))
     types = np.where(np.arange(NODES) % 2, ANSWER, QUESTION).astype(np.uint8)
     graph = Subgraph(np.arange(NODES), types, head, rng.integers(0, SCHEMA, len(head)), tail)
-    model = MHGRN(16, 32, 2 * SCHEMA, hops=HOPS, relation_weights=relation_weights).eval()
+    model = MHGRN(Dims(16, 32, 2 * SCHEMA), MHGRNConfig(hops=HOPS, relation_weights=relation_weights)).eval()
     found: list[Messages] = []
     (passing,) = (module for module in model.modules() if isinstance(module, MultiHopMessagePassing))
     passing.register_forward_hook(lambda module, given, messages: found.append(messages))

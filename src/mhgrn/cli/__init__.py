@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import data, experiments, features, fetch, kg, qa
+from mhgrn.cli import data, experiments, features, fetch, kg, qa, reproduce
 from mhgrn.errors import UserError
 
 INTERRUPTED = 130
@@ -27,6 +27,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(features.app, name="features")
 app.add_typer(experiments.app, name="experiments")
 qa.add_to(app)
+reproduce.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,330 @@
+"""mhgrn reproduce, compare, report: the paper's tables and figures, measured again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="Measure the paper's tables and figures again, one command each.", no_args_is_help=True)
+
+Data = Annotated[
+    Path,
+    typer.Option("--data", help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/).", show_default=False),
+]
+Kg = Annotated[Path | None, typer.Option("--kg", help="A built graph, instead of building one.", show_default=False)]
+Encoder = Annotated[
+    str,
+    typer.Option(help="minilm (frozen), minilm-tuned, bert-base, bert-large, roberta-large, or a YAML file of settings."),
+]
+Results = Annotated[Path, typer.Option(help="Folder for results.")]
+Work = Annotated[
+    Path | None,
+    typer.Option(help="Folder for graphs, prepared questions and runs. Unset: below the user's cache.", show_default=False),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting for all systems; the results say so.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds, from 0 on; the paper has 4.")]
+Systems = Annotated[
+    str | None, typer.Option(help="Names with commas; `list` shows them. Unset: all but optional ones.", show_default=False)
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(help="Time, e.g. 30m: fewer seeds, then epochs, then questions; the results say which.", show_default=False),
+]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
+RESULTS = Path("results")
+
+
+def _sources(data: Path, work: Path | None, kg: Path | None) -> Any:
+    from mhgrn.experiments.sources import Sources, default_work
+
+    return Sources(data, work or default_work(), kg)
+
+
+@app.command("list")
+def show_list(as_json: AsJson = False) -> None:
+    """The paper's experiments, their systems, and the text encoders there are settings for."""
+    from mhgrn.experiments.papers import Experiment, TextSettings
+    from mhgrn.experiments.titles import PRINTED, TRAINED
+
+    experiments = [
+        {"name": name, "paper": about.place, "title": about.title, "systems": list(Experiment.named(name).systems)}
+        for name, about in TRAINED.items()
+    ]
+    experiments += [{"name": name, "paper": about.place, "title": about.title} for name, about in PRINTED.items()]
+    encoders = {name: TextSettings.named(name).label for name in TextSettings.shipped()}
+    if as_json:
+        print(json.dumps({"experiments": experiments, "encoders": encoders}, ensure_ascii=False))
+        return
+    for row in experiments:
+        print(f"{row['name']:<15} {row['paper']:<18} {row['title']}")
+        if "systems" in row:
+            print(f"{'':<15} {'':<18} {_short(row['systems'])}")
+    print("text encoders:  " + ", ".join(f"{name} ({label})" for name, label in encoders.items()))
+
+
+def _short(systems: Any) -> str:
+    """Names; of those that vary, once with their number of values."""
+    bases: dict[str, int] = {}
+    for name in systems:
+        base = str(name).partition("@")[0]
+        bases[base] = bases.get(base, 0) + ("@" in name)
+    return ", ".join(f"{base} × {count}" if count else base for base, count in bases.items())
+
+
+def _run(
+    name: str,
+    data: Path,
+    encoder: str,
+    seeds: int,
+    systems: str | None,
+    budget: str | None,
+    jobs: int,
+    settings: list[str] | None,
+    results: Path,
+    work: Path | None,
+    kg: Path | None,
+    as_json: bool,
+) -> None:
+    from mhgrn.experiments.budget import seconds_of
+    from mhgrn.experiments.runner import Request, reproduce
+    from mhgrn.experiments.tables import markdown
+
+    names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
+    seconds = seconds_of(budget) if budget is not None else None
+    request = Request(name, encoder, _sources(data, work, kg), results, seeds, names, seconds, jobs, settings or [])
+    summary = reproduce(request)
+    print(json.dumps(summary, ensure_ascii=False) if as_json else markdown(summary), end="\n" if as_json else "")
+
+
+def _command(name: str) -> Callable[..., None]:
+    def run(
+        data: Data,
+        encoder: Encoder = "minilm",
+        seeds: Seeds = 4,
+        systems: Systems = None,
+        budget: Budget = None,
+        jobs: Jobs = 1,
+        settings: Settings = None,
+        results: Results = RESULTS,
+        work: Work = None,
+        kg: Kg = None,
+        as_json: AsJson = False,
+    ) -> None:
+        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, as_json)
+
+    return run
+
+
+@app.command("run")
+def run_own(
+    experiment: Annotated[Path, typer.Argument(help="YAML file that describes an experiment.", show_default=False)],
+    data: Data,
+    encoder: Encoder = "minilm",
+    seeds: Seeds = 4,
+    systems: Systems = None,
+    budget: Budget = None,
+    jobs: Jobs = 1,
+    settings: Settings = None,
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    as_json: AsJson = False,
+) -> None:
+    """An experiment of your own: systems and settings in a YAML file like those of the paper's."""
+    from mhgrn.config import read_yaml
+
+    read_yaml(experiment, "an experiment")
+    _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, as_json)
+
+
+def _print_result(found: dict[str, Any], folder: Path, as_json: bool, draw: Callable[[Path], None] | None = None) -> None:
+    from mhgrn.experiments.printed import markdown, save
+
+    save(found, folder, draw)
+    print(json.dumps(found, ensure_ascii=False) if as_json else markdown(found), end="\n" if as_json else "")
+
+
+def properties(results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 1: which graph encoders tell relations apart, show paths, and list none one by one."""
+    from mhgrn.experiments import printed
+
+    _print_result(printed.properties(), results / "properties", as_json)
+
+
+def parameters(results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 11: trained parameters of every graph encoder, beside the paper's."""
+    from mhgrn.experiments import printed
+
+    _print_result(printed.parameters(), results / "parameters", as_json)
+
+
+def splits(data: Data, results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 8: questions of every split, beside the paper's."""
+    from mhgrn.experiments import printed
+
+    _print_result(printed.splits(_sources(data, None, None)), results / "splits", as_json)
+
+
+def scalability(results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 2 and figure 7: time of a training step by hops and by nodes, on random graphs."""
+    from mhgrn.experiments import printed
+
+    found = printed.scalability()
+    _print_result(found, results / "scalability", as_json, lambda path: printed.draw_scalability(found, path))
+
+
+def path_counts(
+    data: Data,
+    dataset: Annotated[str, typer.Option(help="A data set below --data.")] = "commonsenseqa",
+    hops: Annotated[int, typer.Option(min=1, max=16, help="Count paths of up to so many hops.")] = 5,
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    as_json: AsJson = False,
+) -> None:
+    """Figure 2: relational paths by hops and by nodes of the subgraph."""
+    from mhgrn.experiments import printed
+    from mhgrn.experiments.papers import TextSettings
+
+    prepared = _sources(data, work, kg).prepared(dataset, TextSettings.named("minilm"))
+    found, draw = printed.path_counts(prepared, hops)
+    _print_result(found, results / "path-counts", as_json, draw)
+
+
+def cases(
+    run: Annotated[Path, typer.Option("--run", help="Folder of a trained run, e.g. one below --work.", show_default=False)],
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    count: Annotated[int, typer.Option(min=1, max=1000, help="So many answered rightly, and as many wrongly.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the drawing of questions.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Prepared data, if not the run's own place for it.", show_default=False)
+    ] = None,
+    results: Results = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Figure 8: questions drawn at random with the paths behind their answers, and the paper's own where the data has them."""
+    from mhgrn.experiments.cases import cases as find_cases
+
+    _print_result(find_cases(run, split, count, seed, data), results / "cases", as_json)
+
+
+@app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="An experiment's name.", show_default=False)],
+    encoder: Annotated[
+        str | None, typer.Option(help="Of which text encoder. Unset: of all that have results.", show_default=False)
+    ] = None,
+    results: Results = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Print finished results as Markdown, from their summary.json."""
+    from mhgrn.errors import UserError
+    from mhgrn.experiments import printed, tables
+    from mhgrn.experiments.summary import SUMMARY, read_summary
+    from mhgrn.experiments.titles import PRINTED
+
+    folder = results / Path(name).stem
+    found: list[dict[str, Any]]
+    if name in PRINTED:
+        found = [printed.read(folder)]
+        shown = [printed.markdown(each) for each in found]
+    else:
+        folders = [folder / Path(encoder).stem] if encoder else sorted(p.parent for p in folder.glob(f"*/{SUMMARY}"))
+        if not folders:
+            raise UserError(f"{folder} holds no results; run `mhgrn reproduce {name}` first, or name their place with --results.")
+        found = [read_summary(each) for each in folders]
+        shown = [tables.markdown(each) for each in found]
+    print(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(shown), end="\n" if as_json else "")
+
+
+@app.command()
+def verify(
+    name: Annotated[str, typer.Argument(help="An experiment's name, or its YAML file.", show_default=False)],
+    cell: Annotated[str, typer.Option("--cell", metavar="SYSTEM:SEED", help="Which run, e.g. mhgrn:0.", show_default=False)],
+    data: Data,
+    encoder: Encoder = "minilm",
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one finished cell again and compare every answer; exit code 1 if any differs."""
+    from mhgrn.experiments.runner import Request
+    from mhgrn.experiments.runner import verify as run_again
+
+    system = cell.rpartition(":")[0]
+    found = run_again(Request(name, encoder, _sources(data, work, kg), results, systems=[system] if system else None), cell)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        for split, of in found["splits"].items():
+            measured = f", accuracy {of['before']:.2%} → {of['now']:.2%}" if of["before"] is not None else ""
+            print(f"{cell} {split}: {of['same']:,} of {of['questions']:,} answers are the same{measured}")
+        for package, (before, now) in found["other_versions"].items():
+            print(f"  then with {package} {before}, now with {now}")
+    if not found["same"]:
+        raise typer.Exit(1)
+
+
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a trained run.", show_default=False)]
+
+
+def compare(
+    run_a: RunFolder,
+    run_b: RunFolder,
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    most: Annotated[int, typer.Option(min=0, help="Explain at most so many.")] = 20,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Prepared data, if not each run's own place for it.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the questions that two runs answer differently, with what each says to them."""
+    from mhgrn.experiments.cases import compare as compare_runs
+
+    found = compare_runs(run_a, run_b, split, most, data)
+    if as_json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    for flip in found.flips:
+        for run, explained in zip((run_a, run_b), flip["explanations"], strict=True):
+            print(
+                f"{flip['id']}  {run}: {'right' if explained['answer'] == explained['right'] else 'wrong'}\n{explained['text']}\n"
+            )
+    more = f" ({found.flipped - len(found.flips):,} not shown)" if found.flipped > len(found.flips) else ""
+    print(f"{split}: {found.flipped:,} of {found.questions:,} questions are answered differently{more};")
+    print(f"  {run_a}: {found.right[0]:,} right\n  {run_b}: {found.right[1]:,} right")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.", show_default=False)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File. Unset: DIR/report.html.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page of all results."""
+    from mhgrn.experiments.page import write_page
+
+    written = write_page(folder, output)
+    print(json.dumps({"page": str(written)}) if as_json else written)
+
+
+def add_to(parent: typer.Typer) -> None:
+    """Add these commands."""
+    from mhgrn.experiments.titles import PRINTED, TRAINED
+
+    for name, about in TRAINED.items():
+        app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(_command(name))
+    commands = (properties, parameters, splits, scalability, path_counts, cases)
+    for command in commands:
+        name = command.__name__.replace("_", "-")
+        assert name in PRINTED
+        app.command(name)(command)
+    parent.add_typer(app, name="reproduce")
+    parent.command("compare")(compare)
+    parent.command("report")(report)

@@ -1,0 +1,348 @@
+"""Running an experiment: all its systems with all its seeds, cell by cell, going on where it was."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any
+
+from mhgrn.config import Config
+from mhgrn.data.prepared import PreparedData
+from mhgrn.errors import UserError
+from mhgrn.experiments.board import Board
+from mhgrn.experiments.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
+from mhgrn.experiments.cells import Cell, made, read_result, run_cell, save_cell
+from mhgrn.experiments.leaderboard import write_predictions
+from mhgrn.experiments.papers import Experiment, System, TextSettings
+from mhgrn.experiments.sources import Sources
+from mhgrn.experiments.summary import FORMAT, SUMMARY, summarise
+from mhgrn.experiments.tables import FIGURE, TABLE, draw, markdown, try_to_draw
+from mhgrn.progress import say
+from mhgrn.storage import write_json, write_text
+
+PAPER_SEEDS = 4
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be run of an experiment, and where."""
+
+    name: str
+    encoder: str
+    sources: Sources
+    results: Path
+    seeds: int = PAPER_SEEDS
+    systems: list[str] | None = None
+    budget: float | None = None  # seconds
+    jobs: int = 1
+    changes: list[str] = field(default_factory=list)  # settings, for all systems
+
+    @property
+    def folder(self) -> Path:
+        """Where its results are kept."""
+        return self.results / Path(self.name).stem / Path(self.encoder).stem
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """An experiment with its data."""
+
+    request: Request
+    experiment: Experiment
+    text: TextSettings
+    data: dict[str, PreparedData]  # by name
+    notes: list[str]
+
+    @property
+    def encoder(self) -> str:
+        return Path(self.request.encoder).stem
+
+    def cell(self, system: str, seed: int, plan: Plan) -> Cell:
+        changes = list(self.request.changes)
+        config = self.experiment.config(system, self.encoder, self.text, seed, changes)
+        if plan.epochs is not None and plan.epochs < config.training.epochs:
+            changes.append(f"training.epochs={plan.epochs}")
+        if plan.share < 1:
+            changes.append(f"training.train_fraction={config.training.train_fraction * plan.share}")
+        config = self.experiment.config(system, self.encoder, self.text, seed, changes)
+        data = self.data[self.experiment.systems[system].data or self.experiment.data]
+        splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
+        return Cell(system, seed, config.model_dump(), data.folder.absolute(), data.fingerprint, splits)
+
+
+def reproduce(request: Request) -> dict[str, Any]:
+    """Run an experiment, or what is left of it, and leave its summary, table and figure in ``request.folder``."""
+    setup = _set_up(request)
+    experiment = setup.experiment
+    systems = list(_chosen(setup))
+    plan, estimate = _plan(setup, systems)
+    cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in systems]
+    with Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits) as board:
+        _run_all(cells, request, board)
+    summary = _summary(setup, plan, estimate)
+    if summary["systems"]:
+        write_predictions(summary, experiment, setup.data[experiment.data], request.folder)
+    finish(summary, request.folder)
+    if board.failed:
+        name, message = next(iter(board.failed.items()))
+        more = f" And {len(board.failed) - 1} more runs failed." if len(board.failed) > 1 else ""
+        raise UserError(f"{name}: {message}{more} What was done is kept; the same command tries the rest again.")
+    return summary
+
+
+def finish(summary: dict[str, Any], folder: Path) -> None:
+    """Write a summary, its table, and where matplotlib is installed its figure."""
+    write_json(folder / SUMMARY, summary)
+    write_text(folder / TABLE, markdown(summary))
+    try_to_draw(lambda path: draw(summary, path), folder / FIGURE)
+
+
+def verify(request: Request, cell: str) -> dict[str, Any]:
+    """Run one finished cell again, in a folder of its own, and say what is different."""
+    import tempfile
+
+    setup = _set_up(request)
+    system, colon, seed = cell.rpartition(":")
+    if not colon or not seed.isdigit() or system not in setup.experiment.systems:
+        known = list(setup.experiment.systems)
+        raise UserError(f"--cell {cell}: write SYSTEM:SEED, for example {known[0]}:0. Systems: {', '.join(known)}.")
+    place = request.folder / "cells" / f"{system}.{seed}.json"
+    if not place.is_file():
+        raise UserError(f"{request.folder} has no result of {cell}; run `mhgrn reproduce {request.name}` first.")
+    before = read_result(place)
+    data = setup.data[setup.experiment.systems[system].data or setup.experiment.data]
+    if data.fingerprint != before["data"]["fingerprint"]:
+        raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")
+    config = Config.of(before["config"]).model_dump()
+    again = Cell(system, int(seed), config, data.folder.absolute(), data.fingerprint, tuple(before["splits"]))
+    with tempfile.TemporaryDirectory() as folder:
+        now = run_cell(again, Path(folder))
+    splits = {}
+    for split, old in before["splits"].items():
+        new = now["splits"][split]
+        same = sum(a == b for a, b in zip(old["chosen"], new["chosen"], strict=True))
+        splits[split] = {"questions": old["questions"], "same": same, "before": old.get("accuracy"), "now": new.get("accuracy")}
+    return {
+        "cell": cell,
+        "same": all(found["same"] == found["questions"] for found in splits.values()),
+        "splits": splits,
+        "other_versions": {k: [v, now["versions"].get(k)] for k, v in before["versions"].items() if now["versions"].get(k) != v},
+        "commits": [before["commit"], now["commit"]],
+    }
+
+
+def _set_up(request: Request) -> _Setup:
+    experiment, text = Experiment.named(request.name), TextSettings.named(request.encoder)
+    if request.folder.exists() and not request.folder.is_dir():
+        raise UserError(f"{request.folder} is not a folder; name another by --results.")
+    if request.seeds < 1 or request.jobs < 1:
+        raise UserError("--seeds and --jobs are 1 or more.")
+    for change in request.changes:
+        if change.partition("=")[0].strip() in ("seed", "graph_encoder"):
+            raise UserError(f"--set {change}: seeds and systems are chosen by --seeds and --systems.")
+    systems = experiment.pick(request.systems)
+    for name in systems:  # before anything is built
+        experiment.config(name, Path(request.encoder).stem, text, 0, request.changes)
+    names = dict.fromkeys(system.data or experiment.data for system in systems.values())
+    data = {name: request.sources.prepared(name, text) for name in names}
+    for prepared in data.values():
+        for split in ("train", *experiment.splits):
+            prepared.answered_split(split)
+    return _Setup(request, experiment, text, data, list(experiment.notes))
+
+
+def _chosen(setup: _Setup) -> Iterator[str]:
+    """The systems to run; those that make no sense with a frozen text encoder are left out, and it is noted."""
+    for name, system in setup.experiment.pick(setup.request.systems).items():
+        config = setup.experiment.config(name, setup.encoder, setup.text, 0, setup.request.changes)
+        if system.needs_trained_text and config.text.frozen_epochs is None:
+            setup.notes.append(f"{system.label}: left out, the text encoder is frozen.")
+        else:
+            yield name
+
+
+def _plan(setup: _Setup, systems: Sequence[str]) -> tuple[Plan, float | None]:
+    """How much is run, and how many seconds that was estimated to take if there is a budget."""
+    request = setup.request
+    configs = {name: setup.experiment.config(name, setup.encoder, setup.text, 0, request.changes) for name in systems}
+    whole = Plan(request.seeds, max(config.training.epochs for config in configs.values()))
+    if request.budget is None:
+        return whole, None
+    speeds = {}
+    for name in systems:
+        say(f"measuring how long {name} takes …")
+        speeds[name] = _measured_speed(setup.cell(name, 0, whole), request)
+
+    def cost(plan: Plan) -> float:
+        total = 0.0
+        for name in systems:
+            data = setup.data[setup.experiment.systems[name].data or setup.experiment.data]
+            counts = {split: len(data.split(split)) for split in dict.fromkeys(("train", "dev", *setup.experiment.splits))}
+            total += plan.seeds * cost_of(configs[name], counts, speeds[name], plan.epochs, plan.share)
+        return total / request.jobs
+
+    plan = shrink(request.budget, whole, cost)
+    estimate = float(f"{cost(plan):.3g}")
+    if estimate > request.budget:
+        setup.notes.append(
+            f"Even the least was estimated to take {estimate:,g} s, longer than the budget of {request.budget:,g} s."
+        )
+        say(setup.notes[-1])
+    return plan, estimate
+
+
+def _measured_speed(cell: Cell, request: Request) -> Speed:
+    return speed_of(cell, request.sources.work / "runs" / cell.folder)
+
+
+def _run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:
+    """Run what has no result yet, ``request.jobs`` at a time."""
+    left = []
+    for cell in cells:
+        result = cell.result(request.folder)
+        if result is None:
+            left.append(cell)
+        else:
+            board.finish(cell, result)
+    if not left:
+        return
+    runs, logs = request.sources.work / "runs", request.sources.work / "logs"
+    for folder in (runs, logs):
+        folder.mkdir(parents=True, exist_ok=True)
+    if request.jobs == 1:
+        for cell in left:
+            board.start(cell)
+            _note(cell, lambda cell=cell: _logged(cell, runs, logs), request, board)
+        return
+    _encode_texts(left, runs)
+    threads = max(1, (os.cpu_count() or 1) // request.jobs)
+    waiting, running = list(reversed(left)), dict[Future[dict[str, Any]], Cell]()
+    with ProcessPoolExecutor(request.jobs, get_context("spawn"), initializer=_begin, initargs=(threads,)) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < request.jobs:
+                    cell = waiting.pop()
+                    board.start(cell)
+                    running[pool.submit(_logged, cell, runs, logs)] = cell
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    _note(running.pop(future), future.result, request, board)
+        except KeyboardInterrupt:
+            for process in active_children():
+                if process.pid is not None:
+                    os.kill(process.pid, signal.SIGINT)  # each saves what it has
+            raise
+
+
+def _note(cell: Cell, outcome: Any, request: Request, board: Board) -> None:
+    """Keep a cell's result, or what went wrong with it."""
+    try:
+        result = outcome()
+    except UserError as error:
+        board.fail(cell, str(error))
+    except BrokenProcessPool:
+        raise UserError(f"the process of {cell.name} ended on its own; was there too little memory? Try fewer --jobs.") from None
+    else:
+        save_cell(cell, request.folder, result)
+        board.finish(cell, result)
+
+
+def _begin(threads: int) -> None:
+    """In a new process: out of reach of the terminal's Ctrl-C, which comes from the parent once; its share of the threads."""
+    os.setsid()
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def _logged(cell: Cell, runs: Path, logs: Path) -> dict[str, Any]:
+    """Run a cell; what it has to say goes to a file."""
+    with (logs / f"{cell.folder}.log").open("a", encoding="utf-8") as log, contextlib.redirect_stderr(log):
+        return run_cell(cell, runs)
+
+
+def _encode_texts(cells: Sequence[Cell], runs: Path) -> None:
+    """Have a frozen encoder's vectors computed once, not by every process at the same time."""
+    seen = set()
+    for cell in cells:
+        config = Config.of(cell.config)
+        what = (cell.prepared, config.text.model_dump_json(), config.graph_encoder == "kvmem")
+        if config.text.frozen_epochs != 0 and what not in seen and config.graph_encoder not in ("most-edges", "edge-types"):
+            seen.add(what)
+            fresh_examples(cell, runs / cell.folder)
+
+
+def _summary(setup: _Setup, plan: Plan, estimate: float | None) -> dict[str, Any]:
+    """Everything of the experiment that was run with the same settings, in this call or an earlier one."""
+    request, experiment = setup.request, setup.experiment
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, system in experiment.systems.items():
+        if (system.data or experiment.data) not in setup.data:
+            continue
+        results = [setup.cell(name, seed, plan).result(request.folder) for seed in range(plan.seeds)]
+        if any(results):
+            found[name] = [result for result in results if result is not None]
+    data = {name: _about(prepared) for name, prepared in setup.data.items()}
+    return {
+        "format": FORMAT,
+        "experiment": experiment.name,
+        "encoder": setup.encoder,
+        "encoder_label": setup.text.label,
+        **_made(found),
+        "splits": experiment.splits,
+        "reference": experiment.reference,
+        "shrunk": _shrunk(setup, plan, found),
+        **({"budget": request.budget, "estimated_seconds": estimate} if request.budget is not None else {}),
+        "changes": request.changes,
+        "notes": setup.notes,
+        "data": data,
+        "labels": {name: _label(system) for name, system in experiment.systems.items()},
+        "paper": {name: system.paper for name, system in experiment.systems.items() if system.paper},
+        "quoted": [{"label": row.label, "paper": row.paper} for row in experiment.quoted]
+        + [{"system": name} for name, system in experiment.systems.items() if system.quoted],
+        "vary": {name: {"system": s.base, "value": s.value} for name, s in experiment.systems.items() if s.base is not None},
+        "settings": {name: experiment.overrides(name, setup.encoder, setup.text) for name in found},
+        "systems": summarise(found, experiment.splits, experiment.reference),
+    }
+
+
+def _made(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """When the last cell was run, and by which code: several commits if there were several."""
+    results = [result for of_system in found.values() for result in of_system]
+    if not results:
+        return made()
+    last = max(results, key=lambda result: str(result["date"]))
+    commits = sorted({result["commit"] for result in results if result["commit"]})
+    return {"date": last["date"], "commit": ", ".join(commits) or None, "versions": last["versions"]}
+
+
+def _label(system: System) -> str:
+    return f"{system.label} (upper bound)" if system.upper_bound else system.label
+
+
+def _about(data: PreparedData) -> dict[str, Any]:
+    return {key: data.about[key] for key in ("splits", "statements", "settings", "fingerprint", "graph_fingerprint")}
+
+
+def _shrunk(setup: _Setup, plan: Plan, found: dict[str, Any]) -> list[str]:
+    """In what respects this is less than the whole experiment."""
+    request, experiment = setup.request, setup.experiment
+    lines = []
+    if plan.seeds < PAPER_SEEDS:
+        lines.append(f"seeds: {plan.seeds} instead of {PAPER_SEEDS}")
+    configs = [experiment.config(name, setup.encoder, setup.text, 0, request.changes) for name in experiment.systems]
+    epochs = max(config.training.epochs for config in configs)
+    if plan.epochs is not None and plan.epochs < epochs:
+        lines.append(f"epochs: at most {plan.epochs} instead of {epochs}")
+    if plan.share < 1:
+        lines.append(f"training questions: {plan.share:.0%} of them")
+    lines += [f"setting changed: {change}" for change in request.changes]
+    wanted = [name for name, system in experiment.systems.items() if not system.optional]
+    if missing := [name for name in wanted if name not in found]:
+        lines.append(f"systems not run: {', '.join(missing)}")
+    short = [name for name, results in found.items() if len(results) < plan.seeds]
+    return lines + ([f"seeds missing: of {', '.join(short)}"] if short else [])

@@ -1,0 +1,90 @@
+"""From cells to a summary: means, deviations, and paired differences with an interval."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.errors import UserError
+
+FORMAT = 1
+SUMMARY = "summary.json"
+RESAMPLES = 10_000
+LEVEL = 0.95
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Mean, sample standard deviation (null of a single run), and the runs themselves.
+
+    >>> spread([0.5, 0.7])
+    {'mean': 0.6, 'std': 0.141421, 'runs': [0.5, 0.7]}
+    """
+    runs = [round(float(value), 6) for value in values]
+    std = round(float(np.std(values, ddof=1)), 6) if len(runs) > 1 else None
+    return {"mean": round(float(np.mean(values)), 6), "std": std, "runs": runs}
+
+
+def paired_difference(ours: NDArray[np.bool_], theirs: NDArray[np.bool_], resamples: int = RESAMPLES) -> dict[str, float]:
+    """How much oftener ``ours`` is right than ``theirs``, [seeds, questions] each, on the same questions.
+
+    The interval is the bootstrap's over questions (percentiles; seeds are averaged first), so it says what other questions of
+    the same kind would do, not what other seeds would.
+    """
+    gain = ours.mean(0) - theirs.mean(0)
+    rng = np.random.default_rng(0)
+    n = len(gain)
+    # how often each question is drawn, a block of resamples at a time
+    means = np.concatenate([rng.multinomial(n, np.full(n, 1 / n), size=500) @ gain / n for _ in range(resamples // 500)])
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return {"mean": round(float(gain.mean()), 6), "low": round(float(low), 6), "high": round(float(high), 6)}
+
+
+def right_answers(result: dict[str, Any], split: str) -> NDArray[np.bool_]:
+    """Which of a split's questions a cell answered rightly."""
+    right: NDArray[np.bool_] = np.frombuffer(result["splits"][split]["right"].encode("ascii"), dtype=np.uint8) == ord("1")
+    return right
+
+
+def summarise(cells: dict[str, list[dict[str, Any]]], splits: Sequence[str], reference: str | None) -> dict[str, Any]:
+    """By system: each split's accuracies, and where a reference was run with the same seeds the difference from it."""
+    systems: dict[str, Any] = {}
+    for system, results in cells.items():
+        entry: dict[str, Any] = {"seeds": [result["seed"] for result in results]}
+        for split in splits:
+            entry[split] = spread([result["splits"][split]["accuracy"] for result in results])
+        if reference in cells and system != reference:
+            entry["difference"] = {
+                split: found for split in splits if (found := _difference(results, cells[reference], split)) is not None
+            }
+        entry["parameters"] = results[0]["parameters"]
+        entry["epochs"] = [result["epochs"] for result in results]
+        entry["seconds"] = round(sum(result["seconds"] for result in results), 1)
+        systems[system] = entry
+    return systems
+
+
+def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], split: str) -> dict[str, float] | None:
+    mine, other = ({result["seed"]: result for result in results} for results in (ours, theirs))
+    seeds = sorted(mine.keys() & other.keys())
+    if not seeds or mine[seeds[0]]["splits"][split]["ids"] != other[seeds[0]]["splits"][split]["ids"]:
+        return None
+    rights = [np.stack([right_answers(of[seed], split) for seed in seeds]) for of in (mine, other)]
+    return paired_difference(rights[0], rights[1])
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """``summary.json`` of a folder of results, checked."""
+    path = folder / SUMMARY
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{folder} holds no {SUMMARY}; run its experiment with `mhgrn reproduce`.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is damaged ({error}); run its experiment again.") from None
+    keys = {"experiment", "encoder", "systems", "splits", "labels", "shrunk"}
+    if not isinstance(found, dict) or found.get("format") != FORMAT or not keys <= found.keys():
+        raise UserError(f"{path} is no summary of this version of mhgrn; run its experiment again.")
+    return found

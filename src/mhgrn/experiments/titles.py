@@ -1,0 +1,33 @@
+"""What experiments there are; apart, so that the command line can name them without reading their settings."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class About:
+    """Where an experiment stands in the paper, and what it shows."""
+
+    place: str
+    title: str
+
+
+TRAINED = {
+    "csqa-inhouse": About("table 3", "all systems on CommonsenseQA's in-house split"),
+    "csqa-official": About("table 4", "CommonsenseQA's official split: dev accuracy, ensembles, predictions for the leaderboard"),
+    "obqa": About("table 5", "OpenBookQA without facts, with retrieved facts, and with the gold fact as an upper bound"),
+    "ablation": About("table 6", "MHGRN without each of its components"),
+    "training-size": About("figure 5", "accuracy by the share of the training questions"),
+    "hops": About("figure 6", "MHGRN with K = 1 … 5"),
+    "learning-rates": About("tables 9 and 10", "the grids from which learning rates were chosen"),
+}
+"""Experiments of several trained systems; each has a file of settings."""
+
+PRINTED = {
+    "properties": About("table 1", "what graph encoders can do, found out by running them"),
+    "splits": About("table 8", "numbers of questions"),
+    "parameters": About("table 11", "numbers of parameters"),
+    "path-counts": About("figure 2", "how many relational paths there are"),
+    "scalability": About("table 2, figure 7", "time of a training step by hops and by nodes"),
+    "cases": About("figure 8", "questions with the paths behind their answers"),
+}
+"""Experiments that train nothing."""

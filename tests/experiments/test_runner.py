@@ -1,0 +1,207 @@
+"""Running, going on, adding to and verifying an experiment, with real small runs."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mhgrn.errors import UserError
+from mhgrn.experiments.cells import read_result
+from mhgrn.experiments.page import page
+from mhgrn.experiments.runner import Request, reproduce, verify
+from mhgrn.experiments.summary import read_summary
+from mhgrn.experiments.tables import markdown, table
+from mhgrn.training.loop import evaluate
+from mhgrn.training.run import Run, find_data
+
+
+def cells(request: Request) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((request.folder / "cells").iterdir())}
+
+
+def runs(request: Request) -> dict[str, int]:
+    return {path.name: (path / "run.json").stat().st_mtime_ns for path in (request.sources.work / "runs").iterdir()}
+
+
+def test_every_system_has_every_seed_and_its_real_accuracy(finished: Request) -> None:
+    summary = read_summary(finished.folder)
+    assert list(summary["systems"]) == ["none", "edge-types", "mhgrn"]
+    assert {path for path in cells(finished)} == {f"{s}.{n}.json" for s in summary["systems"] for n in (0, 1)}
+    for name, entry in summary["systems"].items():
+        assert entry["seeds"] == [0, 1]
+        for seed in (0, 1):
+            result = read_result(finished.folder / "cells" / f"{name}.{seed}.json")
+            run = Run.load(finished.sources.work / "runs" / result["run"])
+            assert (run.config.seed, run.config.training.epochs) == (seed, 2)
+            for split in ("dev", "test"):
+                measured = evaluate(run, find_data(run.folder), split)["accuracy"]
+                assert entry[split]["runs"][seed] == round(measured, 6)
+                assert result["splits"][split]["right"].count("1") == round(measured * 16)
+    assert summary["shrunk"] == ["seeds: 2 instead of 4"]
+    assert summary["data"]["commonsenseqa-inhouse"]["splits"] == {"train": 32, "dev": 16, "test": 16}
+    assert (finished.folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (finished.folder / "table.md").read_text(encoding="utf-8") == markdown(summary)
+
+
+def test_going_on_runs_only_what_is_missing(own_copy: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    before, trained = cells(own_copy), runs(own_copy)
+    (own_copy.folder / "cells" / "mhgrn.1.json").unlink()
+    reproduce(own_copy)
+    assert "1/6" not in (said := capsys.readouterr().err)
+    assert said.count("mhgrn:1  dev") == 1
+    assert "none:" not in said
+    assert cells(own_copy) == before
+    assert runs(own_copy) == trained  # the run was there, and only answered again
+
+
+def test_a_lost_run_is_trained_again_to_the_same_answers(own_copy: Request, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(own_copy.sources.work / "prepared", work / "prepared")
+    shutil.copytree(own_copy.sources.work / "graphs", work / "graphs")
+    elsewhere = replace(own_copy, sources=replace(own_copy.sources, work=work), systems=["edge-types"], seeds=1)
+    before = cells(own_copy)["edge-types.0.json"]
+    (own_copy.folder / "cells" / "edge-types.0.json").unlink()
+    reproduce(elsewhere)
+    old, new = json.loads(before), read_result(own_copy.folder / "cells" / "edge-types.0.json")
+    assert [old[k] for k in ("key", "splits", "run")] == [new[k] for k in ("key", "splits", "run")]
+
+
+def test_systems_that_were_run_before_stay_in_the_summary(own_copy: Request) -> None:
+    summary = reproduce(replace(own_copy, systems=["most-edges"]))
+    assert list(summary["systems"]) == ["none", "edge-types", "mhgrn", "most-edges"]
+    assert summary["systems"]["most-edges"]["dev"]["std"] == 0
+
+
+def test_other_settings_make_other_cells(own_copy: Request) -> None:
+    changed = replace(own_copy, systems=["edge-types"], seeds=1, changes=["training.epochs=1"])
+    summary = reproduce(changed)
+    assert list(summary["systems"]) == ["edge-types"]
+    assert summary["shrunk"] == [
+        "seeds: 1 instead of 4",
+        "setting changed: training.epochs=1",
+        "systems not run: none, mhgrn",
+    ]
+    assert read_result(own_copy.folder / "cells" / "edge-types.0.json")["epochs"] == 1
+
+
+def test_a_budget_shrinks_and_says_so(own_copy: Request) -> None:
+    summary = reproduce(replace(own_copy, systems=["edge-types"], budget=1e-9))
+    assert summary["systems"]["edge-types"]["seeds"] == [0]
+    assert summary["shrunk"][:2] == ["seeds: 1 instead of 4", "training questions: 1% of them"]
+    assert summary["budget"] == 1e-9
+    assert summary["estimated_seconds"] > 1e-9
+    assert any("longer than the budget" in note for note in summary["notes"])
+    whole = reproduce(replace(own_copy, systems=["edge-types"], seeds=4, budget=1e9))
+    assert not [line for line in whole["shrunk"] if not line.startswith("systems not run")]
+
+
+def test_processes_side_by_side_end_in_the_same_numbers(own_copy: Request) -> None:
+    before = read_summary(own_copy.folder)["systems"]
+    shutil.rmtree(own_copy.folder)
+    after = reproduce(replace(own_copy, systems=["edge-types", "none"], jobs=2))["systems"]
+    assert {name: after[name]["test"] for name in after} == {name: before[name]["test"] for name in ("none", "edge-types")}
+
+
+def test_a_run_that_fails_does_not_take_the_others_with_it(own_copy: Request) -> None:
+    results = own_copy.folder
+    name = read_result(results / "cells" / "none.0.json")["run"]
+    (results / "cells" / "none.0.json").unlink()
+    (results / "cells" / "mhgrn.1.json").unlink()
+    run = own_copy.sources.work / "runs" / name
+    weights = (run / "model.safetensors").read_bytes()
+    try:
+        (run / "model.safetensors").write_bytes(b"damaged")
+        with pytest.raises(UserError, match=r"none:0: .*damaged.*What was done is kept"):
+            reproduce(own_copy)
+    finally:
+        (run / "model.safetensors").write_bytes(weights)
+    summary = read_summary(results)
+    assert summary["systems"]["none"]["seeds"] == [1]
+    assert summary["systems"]["mhgrn"]["seeds"] == [0, 1]
+    assert "seeds missing: of none" in summary["shrunk"]
+
+
+def test_a_cell_is_verified_answer_by_answer(own_copy: Request) -> None:
+    found = verify(own_copy, "edge-types:1")
+    assert found["same"]
+    assert found["splits"]["dev"] | {"now": None, "before": None} == {"questions": 16, "same": 16, "before": None, "now": None}
+    path = own_copy.folder / "cells" / "edge-types.1.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    chosen = result["splits"]["dev"]["chosen"]
+    result["splits"]["dev"]["chosen"] = str((int(chosen[0]) + 1) % 5) + chosen[1:]
+    path.write_text(json.dumps(result), encoding="utf-8")
+    found = verify(own_copy, "edge-types:1")
+    assert not found["same"]
+    assert found["splits"]["dev"]["same"] == 15
+
+
+def test_an_official_split_is_predicted_and_answered_together(files: Path, finished: Request, tmp_path: Path) -> None:
+    request = Request(
+        "csqa-official", "minilm", finished.sources, tmp_path, seeds=3, systems=["none"], changes=["training.epochs=1"]
+    )
+    summary = reproduce(request)
+    together = summary["ensembles"]["none"]
+    assert together["runs"] == 3
+    asked = [
+        json.loads(line) for line in (files / "csqa" / "test_rand_split_no_answers.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    for name in ("predictions-none.csv", "predictions-none-ensemble.csv"):
+        rows = [line.split(",") for line in (request.folder / name).read_text(encoding="utf-8").splitlines()]
+        assert [row[0] for row in rows] == [row["id"] for row in asked]
+        assert {row[1] for row in rows} <= set("ABCDE")
+    columns, rows = table(summary)
+    assert "ensemble, ours" in columns
+    assert any(row[0] == "UnifiedQA" and row[-2] == "79.1†" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"encoder": "minilmm"}, "Did you mean minilm"),
+        ({"systems": ["mhgrm"]}, "Did you mean mhgrn"),
+        ({"changes": ["mhgrn.hop=2"]}, "unknown setting mhgrn.hop"),
+        ({"changes": ["seed=2"]}, "chosen by --seeds"),
+        ({"changes": ["graph_encoder=none"]}, "--systems"),
+        ({"seeds": 0}, "1 or more"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_built(
+    finished: Request, tmp_path: Path, changes: dict[str, object], says: str
+) -> None:
+    work = replace(finished.sources, work=tmp_path / "work")
+    with pytest.raises(UserError, match=says):
+        reproduce(replace(finished, sources=work, results=tmp_path / "results", **changes))  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_files_are_named(finished: Request, tmp_path: Path) -> None:
+    def run(**changes: Path) -> None:
+        reproduce(replace(finished, sources=replace(finished.sources, **changes), results=tmp_path / "results"))
+
+    with pytest.raises(UserError, match="no is no folder"):
+        run(data=tmp_path / "no")
+    with pytest.raises(UserError, match=r"no folder commonsenseqa or csqa .* `mhgrn fetch commonsenseqa"):
+        run(data=tmp_path)
+    (tmp_path / "csqa").mkdir()
+    with pytest.raises(UserError, match="conceptnet holds no file of triples"):
+        run(data=tmp_path)
+    with pytest.raises(UserError, match=r"train_rand_split\.jsonl of commonsenseqa-inhouse is missing"):
+        run(data=tmp_path, kg=next((finished.sources.work / "graphs").iterdir()))
+
+
+def test_damaged_results_are_refused(own_copy: Request) -> None:
+    path = own_copy.folder / "cells" / "none.0.json"
+    for content, says in (
+        ("{", "is damaged"),
+        ("[]", "no result of this version"),
+        ('{"format": 99}', "no result of this version"),
+    ):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(UserError, match=says):
+            reproduce(own_copy)
+    for content, says in (("{", "is damaged"), ("[]", "no summary of this version")):
+        (own_copy.folder / "summary.json").write_text(content, encoding="utf-8")
+        with pytest.raises(UserError, match=says):
+            page(own_copy.results)

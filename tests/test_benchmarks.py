@@ -60,6 +60,7 @@ def ask(data: Path) -> None:
     (data / "csqa" / "train.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
+@pytest.mark.long
 def test_encoders_take_a_step_on_the_same_questions(assertions: Path, tmp_path: Path) -> None:
     ask(assertions)
     found = numbers("encoders.py", tmp_path, "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--repeats", 1)

@@ -109,6 +109,7 @@ PEAK = "import resource\ndef peak(): return resource.getrusage(resource.RUSAGE_S
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is counted in other units")
+@pytest.mark.long
 def test_a_step_on_a_batch_of_real_size_takes_less_than_two_gigabytes() -> None:
     done = subprocess.run([sys.executable, "-c", PEAK + LARGE], capture_output=True, text=True, check=True)
     assert int(done.stdout) * 1024 < 2 * 1024**3

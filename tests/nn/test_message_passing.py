@@ -92,7 +92,7 @@ def test_normalised_walk_weights_sum_to_one(seed: int, K: int) -> None:
     assert torch.equal(reached, by_enumeration)
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), full=st.booleans(), backend=st.sampled_from(["compiled", "plain"]))
 def test_gradcheck(seed: int, full: bool, backend: Backend) -> None:
     """Of the messages and of the normalisers, where walks end."""

@@ -27,6 +27,7 @@ import torch
 
 from measuring import graph_of
 from mhgrn.config import Config
+from mhgrn.data.fields import letter
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.data.questions import Question, find_splits
 from mhgrn.drawing.figures import plotting, write_figure
@@ -58,12 +59,8 @@ def some_questions(
 
 
 def as_row(question: Question) -> dict[str, Any]:
-    return {
-        "id": question.id,
-        "question": question.stem,
-        "choices": question.choices,
-        "answer": question.label(question.answer or 0),
-    }
+    assert question.answer is not None
+    return {"id": question.id, "question": question.stem, "choices": question.choices, "answer": letter(question.answer)}
 
 
 def norms_of(examples: Examples, questions: int) -> dict[str, list[float]]:

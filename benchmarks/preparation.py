@@ -36,7 +36,12 @@ ASKED = [
 def prepared(kg: Path, source: Path, name: str, folder: Path) -> float:
     """Seconds for one data set, the graph open and the kernels loaded; from nothing, as many threads as cores."""
     graph = KnowledgeGraph.load(kg)
-    Extractor(graph)(Grounder(graph).mentions("A child sits at a desk.", "desk"))
+    with tempfile.TemporaryDirectory() as place:  # compiles what is not compiled
+        choices = [{"label": label, "text": text} for label, text in (("A", "school"), ("B", "knife"))]
+        question = {"id": "1", "answerKey": "A", "question": {"stem": "Where does a child sit at a desk?", "choices": choices}}
+        one = Path(place) / "train.jsonl"
+        one.write_text(json.dumps(question) + "\n", encoding="utf-8")
+        prepare(one, graph, Path(place) / "data", PrepareOptions())
     start = time.perf_counter()
     prepare(source, graph, folder, PrepareOptions(dataset=name, anew=True))
     return time.perf_counter() - start

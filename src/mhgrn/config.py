@@ -80,6 +80,9 @@ class MHGRNConfig(Section):
     context_transition: bool = Field(False, description="let the weight of one relation after another depend on the text too")
     walks_to: Literal["any", "answer"] = Field("any", description="where walks may end: anywhere, or at the choice's concepts")
     pool: Literal["answer", "question", "all"] = Field("answer", description="the nodes that are pooled")
+    initial_mean: float = Field(
+        1.0, description="around which relation weights begin, with initial_scale: level (times I, if full)"
+    )
 
     @field_validator("heads")
     @classmethod

@@ -59,17 +59,17 @@ class MHGRN(GraphEncoder):
         )
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
-        self.reset_parameters(settings.initial_scale)
+        self.reset_parameters(settings.initial_scale, settings.initial_mean)
 
-    def reset_parameters(self, initial_scale: Scale) -> None:
+    def reset_parameters(self, initial_scale: Scale, mean: float = 1.0) -> None:
         """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
-        through linear maps and hops, so that long walks start as audible as short ones: W is drawn around I. Either way W⁰ = I,
-        τ = 0, and half of the typed bias is 1 while U is small: messages begin as products of relation weights alone (the
-        paper's appendix F), and who sent them comes in as training needs it."""
+        through linear maps and hops, so that long walks start as audible as short ones: W is drawn around ``mean`` · I. Either
+        way W⁰ = I, τ = 0, and half of the typed bias is 1 while U is small: messages begin as products of relation weights
+        alone (the paper's appendix F), and who sent them comes in as training needs it."""
         initialise(self, initial_scale)
         for layer in self.layers:
             assert isinstance(layer, MHGRNLayer)
-            layer.reset_messages(initial_scale)
+            layer.reset_messages(initial_scale, mean)
 
     def prepare(self, batch: GraphBatch) -> None:
         _ = batch.walk_index if batch.types.device.type == "cpu" else batch.states

@@ -100,10 +100,10 @@ class MHGRNLayer(nn.Module):
         self.dropout = Dropout(dropout)
         self.context_tau = from_sentence(relation_count**2) if transition and context_transition and sentence_dim else None
 
-    def reset_messages(self, initial_scale: Scale = "level") -> None:
+    def reset_messages(self, initial_scale: Scale = "level", mean: float = 1.0) -> None:
         """Relation weights of that scale, and half of the typed bias 1 while U is small: messages begin as products of
         relation weights alone (the paper's appendix F), and who sent them comes in as training needs it."""
-        self.messages.reset_parameters(None if initial_scale == "level" else initial_scale)
+        self.messages.reset_parameters(None if initial_scale == "level" else initial_scale, mean)
         if self.typed is not None:
             nn.init.normal_(self.typed.weight, std=PUBLISHED_SCALE if initial_scale == "level" else initial_scale)
             nn.init.zeros_(self.typed.bias)

@@ -103,8 +103,8 @@ class MultiHopMessagePassing(nn.Module):
             self.W_pad = nn.Parameter(torch.empty(hops if kept else hops - 1, *shape))
         self.reset_parameters()
 
-    def reset_parameters(self, scale: float | None = None) -> None:
-        """W from N(0, scale²), by default around I such that a hop keeps the scale of what it carries; W⁰ = I.
+    def reset_parameters(self, scale: float | None = None, mean: float = 1.0) -> None:
+        """W from N(0, scale²), by default around ``mean`` · I such that a hop keeps the scale of what it carries; W⁰ = I.
 
         Around 0 it would not: a mean over relations of weights without a common part halves messages at every hop.
         """
@@ -113,12 +113,12 @@ class MultiHopMessagePassing(nn.Module):
             scale = 1.0 if self.relation_weights == "diagonal" else self.dim**-0.5
         with torch.no_grad():
             if self.relation_weights == "diagonal":
-                self.W.normal_(mean=1.0 if is_level else 0.0, std=scale)
+                self.W.normal_(mean=mean if is_level else 0.0, std=scale)
                 self.W_pad.fill_(1)
             elif self.relation_weights == "full":
                 self.W.normal_(std=scale)
                 if is_level:
-                    self.W.add_(torch.eye(self.dim))
+                    self.W.add_(mean * torch.eye(self.dim))
                 self.W_pad.copy_(torch.eye(self.dim))
             else:
                 # V_1 = I, the others random: W⁰ can be I, and all parts of a W_r have the same norm

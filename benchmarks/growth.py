@@ -10,8 +10,11 @@ raises the process's peak resident memory, free memory having been given back be
 line through the logarithms of the larger half of the sizes: 1 is linear.
 
 1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both
-   at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned.
-2. With messages wanted at the answer nodes only, t(2K)/t(K).
+   at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned. The first hop costs less
+   than half of another: what a further hop costs, (t(2K) - t(K))/K, is printed too. Time in nodes includes that less and less of
+   the graph fits into caches.
+2. With messages wanted at the answer nodes only, t(2K)/t(K). The last hops are nearly free then, which raises the ratio at small K;
+   again a further hop's cost tells whether growth is linear.
 3. Table 2: K hops of MHGRN, K layers of RGCN (PyTorch Geometric's ``RGCNConv``), and all simple paths of at most K hops from
    question to answer nodes as KagNet reads them (found and stored, not yet encoded). The dense graph has every edge of every
    relation, the sparse one Δ edges of each relation out of each node; half of the nodes are the question's, half the answer's.
@@ -178,7 +181,6 @@ def series(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], 
     for _, graph, hops in graphs:
         gave_up = bool(steps) and steps[-1] is None
         steps.append(None if gave_up else METHODS[method](graph(), hops))
-    memory = [None if step is None else memory_of(step) for step in steps]
     times: list[list[float]] = [[] for _ in steps]
     for _ in range(rounds):
         for step, mine in zip(steps, times, strict=True):
@@ -188,6 +190,7 @@ def series(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], 
                 mine.append(time.process_time() - began)
                 if mine[-1] > 0.02 or len(mine) % 5 == 0:
                     break
+    memory = [None if step is None else memory_of(step) for step in steps]  # last: what it gives back comes again in small pages
     return [
         {"size": size, "seconds": min(mine, default=None), "memory": taken}
         for (size, _, _), mine, taken in zip(graphs, times, memory, strict=True)
@@ -248,7 +251,16 @@ def grow(quick: bool) -> dict[str, Any]:
     points = series("MHGRN, pruned", [(K, lambda: batch, K) for K in (1, 2, 4, 8, 16)], rounds)
     seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
     ratios = {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}
-    return found | {"pruned": {"points": points, "doubled": ratios}}
+    found["pruned"] = {"points": points, "doubled": ratios}
+    for axis in ("K", "pruned"):
+        found[axis]["further_hop"] = further_hop(found[axis]["points"])
+    return found
+
+
+def further_hop(points: Sequence[Point]) -> dict[int, float]:
+    """(t(2K) - t(K))/K: the same for all K where growth is linear, whatever the first and last hops cost."""
+    seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
+    return {K: (seconds[2 * K] - seconds[K]) / K for K in seconds if 2 * K in seconds}
 
 
 def exponents(quick: bool = False) -> dict[str, dict[str, float]]:
@@ -348,6 +360,9 @@ def print_growth(found: dict[str, Any]) -> None:
             largest = f"{last['seconds']:.2f} s and {last['memory'] / MB:,.0f} MB at {last['size']:,}"
             print(f"{axis:<10} {first['size']:,} … {largest}: time ^ {entry['time']:.2f}, memory ^ {entry['memory']:.2f}")
     print("pruned     " + ", ".join(f"{ratio} = {value}" for ratio, value in summary(found)["pruned"].items()))
+    for axis in ("K", "pruned"):
+        cost = ", ".join(f"{1000 * seconds:.0f} ms from K = {K}" for K, seconds in found[axis]["further_hop"].items())
+        print(f"{axis:<10} a further hop costs {cost}", flush=True)
 
 
 def print_table(found: dict[str, Any]) -> None:

@@ -26,7 +26,8 @@ def numbers(script: str, place: Path, *arguments: object) -> dict[str, Any]:
     # torch's optimisers make a folder for a compiler that is not used
     done = run(script, *arguments, "--json", out, TMPDIR=str(folder), TORCHINDUCTOR_CACHE_DIR=str(place / "torch"))
     assert done.returncode == 0, done.stderr
-    assert not list(folder.iterdir())
+    # PyTorch Geometric leaves the code that it generates
+    assert not [path for path in folder.iterdir() if not path.name.startswith("torch_geometric.")]
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return found
 

@@ -18,33 +18,18 @@ from typing import Any
 
 import torch
 
-from measuring import MB, in_fresh_process, peak, resident
+from measuring import MB, graph_of, in_fresh_process, peak, resident, subgraphs_of
 from mhgrn.config import Config
 from mhgrn.data.batch import GraphBatch
-from mhgrn.data.prepared import ground
-from mhgrn.data.questions import find_splits
-from mhgrn.data.subgraphs import Extractor, Limits, Subgraph
+from mhgrn.data.subgraphs import Subgraph
 from mhgrn.encoders import registry
 from mhgrn.encoders.base import Dims, Tokens
 from mhgrn.errors import UserError
-from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.text.grounding import Grounder
+from mhgrn.kg import KnowledgeGraph
 from mhgrn.training.run import assemble, parameter_count
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, TOKENS = 384, 20  # of the text encoder; tokens of a stem and a choice
-
-
-def subgraphs_of(data: Path, kg: Path | None, questions: int) -> tuple[list[list[Subgraph]], int]:
-    """The subgraphs of each question's choices, and how many relations their graph has."""
-    with tempfile.TemporaryDirectory() as folder:
-        if kg is None:
-            kg = Path(folder) / "graph"
-            build([data / "conceptnet" / "assertions-en.csv.gz"])[0].save(kg)
-        graph = KnowledgeGraph.load(kg)
-        grounder, extract = Grounder(graph), Extractor(graph, Limits())
-        asked = find_splits(data / "csqa")["train"][:questions]
-        return [[extract(m) for m in ground(q, grounder, "fill-in-the-blank")] for q in asked], len(graph.schema)
 
 
 def measure(name: str, settings: list[str], asked: list[list[Subgraph]], relations: int, repeats: int) -> dict[str, float]:
@@ -94,7 +79,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     options = parser.parse_args()
     try:
-        asked, relations = subgraphs_of(options.data, options.kg, options.questions)
+        with tempfile.TemporaryDirectory() as folder:
+            graph = KnowledgeGraph.load(graph_of(options.data, options.kg, Path(folder)))
+            asked, relations = subgraphs_of(graph, options.data, options.questions), len(graph.schema)
         Config.load(overrides=options.set)
     except UserError as error:
         parser.error(str(error))

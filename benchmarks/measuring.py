@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mhgrn.data.prepared import ground
+from mhgrn.data.questions import find_splits
+from mhgrn.data.subgraphs import Extractor, Limits, Subgraph
 from mhgrn.kg import KnowledgeGraph, build
+from mhgrn.text.grounding import Grounder
 
 Result = TypeVar("Result")
 MB, GB = 1e6, 1e9
@@ -36,6 +40,13 @@ def graph_of(data: Path, kg: Path | None, work: Path) -> Path:
         return kg
     build([data / "conceptnet" / "assertions-en.csv.gz"])[0].save(work / "graph")
     return work / "graph"
+
+
+def subgraphs_of(graph: KnowledgeGraph, data: Path, questions: int, cap: int | None = None) -> list[list[Subgraph]]:
+    """The subgraphs of the choices of CommonsenseQA's first questions, cut at ``cap`` nodes."""
+    grounder, extract = Grounder(graph), Extractor(graph, Limits(cap))
+    asked = find_splits(data / "csqa")["train"][:questions]
+    return [[extract(m) for m in ground(q, grounder, "fill-in-the-blank")] for q in asked]
 
 
 def timed_build(source: Path, target: Path, asked: float) -> dict[str, float]:

@@ -8,8 +8,8 @@ import torch
 
 import oracles
 from mhgrn.data.batch import GraphBatch
-from mhgrn.encoders.mhgrn import LayerTrace
 from mhgrn.explain import WalkDistribution
+from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.message_passing import WalkWeights
 
 

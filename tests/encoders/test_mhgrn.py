@@ -12,8 +12,9 @@ from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
-from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
+from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.message_passing import Messages, WalkWeights
 from mhgrn.training.run import parameter_count
 

@@ -15,8 +15,9 @@ from mhgrn.config import ABLATIONS, Config, MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
+from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.nn.conv import MHGRNLayer
 
 S, FEATURES, RELATIONS, DIM = 4, 3, 2, 4
 

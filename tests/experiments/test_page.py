@@ -89,7 +89,7 @@ def test_folders_without_results_are_refused(tmp_path: Path) -> None:
             write_page(folder)
     (tmp_path / "splits").mkdir()
     (tmp_path / "splits" / "result.json").write_text(json.dumps({"format": 1}), encoding="utf-8")
-    with pytest.raises(UserError, match="no result of this version"):
+    with pytest.raises(UserError, match="is damaged"):
         write_page(tmp_path)
     with pytest.raises(UserError, match="is a folder"):
         write_page(tmp_path, tmp_path)

@@ -202,7 +202,7 @@ def test_damaged_results_are_refused(own_copy: Request) -> None:
         path.write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             reproduce(own_copy)
-    for content, says in (("{", "is damaged"), ("[]", "no summary of this version")):
+    for content, says in (("{", "is damaged"), ("[]", "has format None")):
         (own_copy.folder / "summary.json").write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             page(own_copy.results)

@@ -15,11 +15,12 @@ from mhgrn.config import MHGRNConfig, NoneConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, OTHER, Subgraph
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN, LayerTrace
+from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.encoders.none import NoGraph
 from mhgrn.errors import UserError
 from mhgrn.explain import WalkDistribution
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.message_passing import WalkWeights
 from walk_oracle import random_case, trace_of
 

@@ -7,11 +7,9 @@ from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.conv import LayerTrace, MHGRNLayer
+from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialise
 from mhgrn.nn.message_passing import Backend
-
-__all__ = ["MHGRN", "LayerTrace", "MHGRNLayer"]
 
 
 class MHGRN(GraphEncoder):

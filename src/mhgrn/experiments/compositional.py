@@ -278,7 +278,8 @@ def untrained(system: System, seed: int) -> "KnowledgeAwareQA":
     import torch
 
     from mhgrn.encoders.base import Dims
-    from mhgrn.encoders.mhgrn import MHGRN, MHGRNLayer
+    from mhgrn.encoders.mhgrn import MHGRN
+    from mhgrn.nn.conv import MHGRNLayer
     from mhgrn.training.run import assemble
 
     torch.manual_seed(seed)

@@ -1,6 +1,5 @@
 """Experiments that train nothing: tables and figures from what the code, the data or a finished run can show."""
 
-import json
 import math
 import statistics
 import time
@@ -21,7 +20,7 @@ from mhgrn.experiments.sources import Sources
 from mhgrn.experiments.tables import FIGURE, TABLE, grid, try_to_draw
 from mhgrn.experiments.titles import PRINTED
 from mhgrn.progress import track
-from mhgrn.storage import write_json, write_text
+from mhgrn.storage import read_marker, write_json, write_text
 
 if TYPE_CHECKING:
     from mhgrn.model import KnowledgeAwareQA
@@ -70,18 +69,10 @@ def save(found: dict[str, Any], folder: Path, draw: Callable[[Path], None] | Non
 
 def read(folder: Path) -> dict[str, Any]:
     """``result.json`` of a folder, checked."""
-    path = folder / RESULT
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{folder} holds no {RESULT}; run its experiment with `mhgrn reproduce`.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is damaged ({error}); run its experiment again.") from None
-    is_whole = isinstance(found, dict) and {"experiment", "columns", "rows", "notes", "date", "commit"} <= found.keys()
-    if not is_whole or found.get("format") != FORMAT or found["experiment"] not in PRINTED:
-        raise UserError(f"{path} is no result of this version of mhgrn; run its experiment again.")
-    checked: dict[str, Any] = found
-    return checked
+    found = read_marker(folder, RESULT, "result", FORMAT, ("experiment", "columns", "rows", "notes", "date", "commit"))
+    if found["experiment"] not in PRINTED:
+        raise UserError(f"{folder / RESULT} is of no experiment that this version of mhgrn knows; run one again.")
+    return found
 
 
 PAPER_PROPERTIES = {  # relations, interpretable, scalable in nodes, in hops

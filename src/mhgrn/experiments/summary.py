@@ -1,6 +1,5 @@
 """From cells to a summary: means, deviations, and paired differences with an interval."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.errors import UserError
+from mhgrn.storage import read_marker
 
 FORMAT = 1
 SUMMARY = "summary.json"
@@ -77,14 +76,4 @@ def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], split:
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """``summary.json`` of a folder of results, checked."""
-    path = folder / SUMMARY
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{folder} holds no {SUMMARY}; run its experiment with `mhgrn reproduce`.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is damaged ({error}); run its experiment again.") from None
-    keys = {"experiment", "encoder", "systems", "splits", "labels", "shrunk"}
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not keys <= found.keys():
-        raise UserError(f"{path} is no summary of this version of mhgrn; run its experiment again.")
-    return found
+    return read_marker(folder, SUMMARY, "summary", FORMAT, ("experiment", "encoder", "systems", "splits", "labels", "shrunk"))

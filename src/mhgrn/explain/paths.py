@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mhgrn.data.batch import GraphBatch
-from mhgrn.encoders.mhgrn import LayerTrace
 from mhgrn.explain.walks import Walk, WalkDistribution, named_fact
 from mhgrn.kg.graph import Fact, KnowledgeGraph
+from mhgrn.nn.conv import LayerTrace
 
 
 @dataclass(frozen=True)

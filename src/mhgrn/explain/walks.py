@@ -26,11 +26,11 @@ import numpy as np
 
 from mhgrn.data.batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
-from mhgrn.encoders.mhgrn import LayerTrace
 from mhgrn.errors import UserError
 from mhgrn.explain.search import Search
 from mhgrn.explain.walk_graph import Floats, Ints, WalkGraph
 from mhgrn.kg.graph import Fact, KnowledgeGraph
+from mhgrn.nn.conv import LayerTrace
 
 MOST_LEVELS = 256  # distinct weights a state keeps in a search for simple walks before it stops
 FIRST_LEVELS = 4  # distinct weights a state keeps at first: enough for a few paths

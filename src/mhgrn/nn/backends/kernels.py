@@ -80,6 +80,32 @@ def _gather(out, o, share, first, last, rows, row, offset):  # type: ignore[no-u
 
 
 @sum_kernel
+def _share_out(p, first, last, weight, logs, row, offset, top):  # type: ignore[no-untyped-def]
+    """The shares p of the edges first … last, and the logarithm of their sum; each has the weight of the row it comes from.
+
+    ``weight`` is exp(logs - top). Where all weights vanish beside the largest, shares are made from the logarithms.
+    """
+    total = 0.0
+    for e in range(first, last):
+        total += weight[row[e] - offset]
+    if total > TINY:
+        whole = 1 / total
+        for e in range(first, last):
+            p[e] = weight[row[e] - offset] * whole
+        return np.log(total) + top
+    here = -np.inf
+    for e in range(first, last):
+        here = max(here, logs[row[e] - offset])
+    total = 0.0
+    for e in range(first, last):
+        p[e] = np.exp(logs[row[e] - offset] - here) if here > -np.inf else 0.0
+        total += p[e]
+    for e in range(first, last):
+        p[e] = p[e] / total if total > 0 else 0.0
+    return np.log(total) + here if total > 0 else -np.inf
+
+
+@sum_kernel
 def first_hop(  # type: ignore[no-untyped-def]
     g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
     depth, start, delta, x, v, L, p,
@@ -96,25 +122,8 @@ def first_hop(  # type: ignore[no-untyped-def]
             if depth[i] < 1:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
-                total = 0.0
-                for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    total += weight[edge_source[e] - n0]
-                if total > TINY:
-                    whole = 1 / total
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = weight[edge_source[e] - n0] * whole
-                    L[s] = np.log(total) + top + delta[g, state_relation[s]]
-                else:
-                    here = -np.inf
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        here = max(here, start[edge_source[e]])
-                    total = 0.0
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = np.exp(start[edge_source[e]] - here) if here > -np.inf else 0.0
-                        total += p[e]
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = p[e] / total if total > 0 else 0.0
-                    L[s] = np.log(total) + here + delta[g, state_relation[s]] if total > 0 else -np.inf
+                log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, start[n0:n1], edge_source, n0, top)
+                L[s] = log_sum + delta[g, state_relation[s]]
                 _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], x, edge_source, 0)
 
 
@@ -185,25 +194,8 @@ def next_hop(  # type: ignore[no-untyped-def]
             if depth[i] < hop:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
-                total = 0.0
-                for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    total += weight[edge_exit[e] - x0]
-                if total > TINY:
-                    whole = 1 / total
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = weight[edge_exit[e] - x0] * whole
-                    L[s] = np.log(total) + top + delta[g, state_relation[s]]
-                else:
-                    here = -np.inf
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        here = max(here, L_exit[edge_exit[e] - x0])
-                    total = 0.0
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = np.exp(L_exit[edge_exit[e] - x0] - here) if here > -np.inf else 0.0
-                        total += p[e]
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        p[e] = p[e] / total if total > 0 else 0.0
-                    L[s] = np.log(total) + here + delta[g, state_relation[s]] if total > 0 else -np.inf
+                log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, L_exit, edge_exit, x0, top)
+                L[s] = log_sum + delta[g, state_relation[s]]
                 _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], Y, edge_exit, x0)
 
 

@@ -91,7 +91,7 @@ def test_settings_do_not_change() -> None:
     [
         ("mhgrn.hop=3", "unknown setting mhgrn.hop. Did you mean hops?"),
         ("traning.epochs=3", "unknown setting traning. Did you mean training?"),
-        ("zzz=3", "unknown setting zzz. Known: edge_types, features,"),
+        ("zzz=3", "unknown setting zzz. Known: edge_types, edge_types_text, features,"),
         ("preset=papr", "unknown preset 'papr'. Did you mean paper?"),
     ],
 )

@@ -176,6 +176,10 @@ class EdgeTypesConfig(Section):
     """Counts edges by relation: nothing to set."""
 
 
+class EdgeTypesTextConfig(EncoderConfig, EdgeTypesConfig):
+    """Counts edges by relation, beside the text."""
+
+
 class GCNConfig(EncoderConfig):
     layers: int = Field(2, ge=1)
     hidden_dim: int = Field(100, ge=1)
@@ -266,6 +270,7 @@ class Config(Section):
     none: NoneConfig = NoneConfig()
     most_edges: MostEdgesConfig = MostEdgesConfig()
     edge_types: EdgeTypesConfig = EdgeTypesConfig()
+    edge_types_text: EdgeTypesTextConfig = EdgeTypesTextConfig()
     gcn: GCNConfig = GCNConfig()
     rgcn: RGCNConfig = RGCNConfig()
     gconattn: GconAttnConfig = GconAttnConfig()

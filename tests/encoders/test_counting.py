@@ -69,6 +69,10 @@ class TestEdgeTypes(EncoderCase):
         return torch.stack(rows)
 
 
+class TestEdgeTypesAndText(TestEdgeTypes):
+    name = "edge-types-text"
+
+
 class TestGraphSoftCounter(EncoderCase):
     name = "gsc"
     settings: ClassVar = {"hidden_dim": 4}

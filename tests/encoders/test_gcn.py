@@ -8,7 +8,7 @@ from encoders.cases import EncoderCase, pooled_naively
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import GraphEncoder, Tokens
-from mhgrn.encoders.gcn import GCN, convolution
+from mhgrn.encoders.gcn import GCN, Convolution
 from mhgrn.nn.layers import gelu
 from mhgrn.nn.segments import weighted_sum
 
@@ -37,5 +37,5 @@ class TestGCN(EncoderCase):
         batch, _, x, _ = self.random(seed)
         theirs = nn.GCNConv(x.shape[1], 3, bias=False).double()
         simple = torch.unique(batch.edge_index, dim=1)
-        weight, links = convolution(batch)
+        weight, links = Convolution(batch).at(torch.ones_like(batch.types, dtype=torch.bool))
         torch.testing.assert_close(weighted_sum(weight, theirs.lin(x), links), theirs(x, simple))

@@ -71,7 +71,9 @@ class TestRGCN(EncoderCase):
         wanted = theirs(x, batch.edge_index, batch.edge_type)
         if normalise == "total":
             wanted = wanted / torch.bincount(batch.edge_index[1], minlength=len(x)).clamp(min=1)[:, None]
-        torch.testing.assert_close(ours(x, Neighbourhoods.of(batch, normalise, False)), wanted)  # type: ignore[arg-type]
+        torch.testing.assert_close(
+            ours(x, Neighbourhoods.of(batch, normalise, False, torch.ones(len(x), dtype=torch.bool))), wanted
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from mhgrn.config import EdgeTypesConfig
+from mhgrn.config import EdgeTypesConfig, EdgeTypesTextConfig
 from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
@@ -37,3 +37,13 @@ class EdgeTypes(GraphEncoder):
             count = torch.bincount(place, minlength=batch.graph_count * batch.relation_count).view(-1, batch.relation_count)
             score = score + torch.log1p(count.to(weight.dtype)).mul(weight).sum(1)
         return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=score)
+
+
+class EdgeTypesAndText(EdgeTypes):
+    """:class:`EdgeTypes` beside the text: what a graph network must beat to show that it uses more than counts."""
+
+    name = "edge-types-text"
+    summary = "logistic regression on the text and the counts of each relation at the answer's concepts"
+    equation = "the score of edge-types + Linear(s)"
+    Settings = EdgeTypesTextConfig
+    uses_text = True

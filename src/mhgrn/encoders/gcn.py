@@ -11,15 +11,22 @@ from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initial
 from mhgrn.nn.segments import weighted_sum
 
 
-def convolution(batch: GraphBatch) -> tuple[Tensor, Links]:
+class Convolution:
     """D^(-1/2) (A + I) D^(-1/2) of the simple graph: two nodes are neighbours once, however many edges join them."""
-    N = len(batch.types)
-    source, target = batch.edge_index
-    loop = torch.arange(N, device=source.device) * (N + 1)
-    key = torch.unique(torch.cat([target * N + source, loop]))
-    target, source = key // max(N, 1), key % max(N, 1)
-    scale = torch.bincount(target, minlength=N).double().rsqrt()
-    return scale[source] * scale[target], Links.of(source, target, N, N)
+
+    def __init__(self, batch: GraphBatch) -> None:
+        self.count = N = len(batch.types)
+        source, target = batch.edge_index
+        loop = torch.arange(N, device=source.device) * (N + 1)
+        key = torch.unique(torch.cat([target * N + source, loop]))
+        self.target, self.source = key // max(N, 1), key % max(N, 1)
+        scale = torch.bincount(self.target, minlength=N).double().rsqrt()
+        self.weight = scale[self.source] * scale[self.target]
+
+    def at(self, nodes: Tensor) -> tuple[Tensor, Links]:
+        """Its rows of the nodes of a mask [N]; the others are left empty."""
+        kept = nodes[self.target].nonzero()[:, 0]
+        return self.weight[kept], Links.of(self.source[kept], self.target[kept], self.count, self.count)
 
 
 class GCN(GraphEncoder):
@@ -44,10 +51,13 @@ class GCN(GraphEncoder):
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.project(features)
-        weight, links = convolution(batch)
-        for layer in self.layers:
+        convolution = Convolution(batch)
+        pooled = pooled_nodes(batch, self.pool_over)
+        distance = batch.distances(pooled, len(self.layers))
+        for steps, layer in zip(reversed(range(len(self.layers))), self.layers, strict=True):
+            # what is further from the pooled nodes than there are layers left does not reach them
+            weight, links = convolution.at(distance <= steps)
             x = layer(h)
             h = self.dropout(gelu(weighted_sum(weight.to(x.dtype), x, links)))
-        pooled = pooled_nodes(batch, self.pool_over)
         g, attention = self.pool(s, h[pooled], batch.graph[pooled])
         return GraphEncoding(g, pooled, attention)

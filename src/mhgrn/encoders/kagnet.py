@@ -12,7 +12,7 @@ from mhgrn.config import KagNetConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
-from mhgrn.encoders.gcn import convolution
+from mhgrn.encoders.gcn import Convolution
 from mhgrn.encoders.gconattn import pairs
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
@@ -71,7 +71,7 @@ class KagNet(PathEncoder):
         scores = None if self.transe is None else edge_scores(batch, self.transe)
         found = connections(batch, settings.hops, settings.max_paths, True, scores, settings.prune_below)
         v = self.project(features)
-        weight, links = convolution(batch)
+        weight, links = Convolution(batch).at(torch.ones_like(batch.types, dtype=torch.bool))
         for layer in self.layers:
             x = layer(v)
             v = self.dropout(torch.relu(weighted_sum(weight.to(x.dtype), x, links)))

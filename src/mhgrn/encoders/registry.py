@@ -22,6 +22,7 @@ BUILT_IN = {
     "none": "mhgrn.encoders.none:NoGraph",
     "most-edges": "mhgrn.encoders.most_edges:MostEdges",
     "edge-types": "mhgrn.encoders.edge_types:EdgeTypes",
+    "edge-types-text": "mhgrn.encoders.edge_types:EdgeTypesAndText",
     "gcn": "mhgrn.encoders.gcn:GCN",
     "rgcn": "mhgrn.encoders.rgcn:RGCN",
     "gconattn": "mhgrn.encoders.gconattn:GconAttn",

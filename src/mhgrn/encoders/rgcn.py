@@ -24,11 +24,13 @@ class Neighbourhoods:
     sizes: list[int]  # [m] neighbourhoods of each relation
 
     @classmethod
-    def of(cls, batch: GraphBatch, normalise: Literal["total", "per_relation"], self_loop: bool) -> Self:
+    def of(cls, batch: GraphBatch, normalise: Literal["total", "per_relation"], self_loop: bool, at: Tensor) -> Self:
+        """Those of the nodes of a mask [N]."""
         N, m = len(batch.types), batch.relation_count + self_loop
-        (source, target), relation = batch.edge_index, batch.edge_type
+        kept = at[batch.edge_index[1]].nonzero()[:, 0]
+        (source, target), relation = batch.edge_index[:, kept], batch.edge_type[kept]
         if self_loop:
-            every = torch.arange(N, device=source.device)
+            every = at.nonzero()[:, 0]
             source, target = torch.cat([source, every]), torch.cat([target, every])
             relation = torch.cat([relation, torch.full_like(every, batch.relation_count)])
         key, inverse = torch.unique(relation * N + target, return_inverse=True)
@@ -90,9 +92,11 @@ class RGCN(GraphEncoder):
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.project(features)
-        near = Neighbourhoods.of(batch, self.normalise, self.self_loop)
-        for layer in self.layers:
-            h = self.dropout(gelu(layer(h, near)))
         pooled = pooled_nodes(batch, self.pool_over)
+        distance = batch.distances(pooled, len(self.layers))
+        for steps, layer in zip(reversed(range(len(self.layers))), self.layers, strict=True):
+            # what is further from the pooled nodes than there are layers left does not reach them
+            near = Neighbourhoods.of(batch, self.normalise, self.self_loop, distance <= steps)
+            h = self.dropout(gelu(layer(h, near)))
         g, attention = self.pool(s, h[pooled], batch.graph[pooled])
         return GraphEncoding(g, pooled, attention)

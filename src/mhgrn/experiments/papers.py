@@ -82,6 +82,7 @@ class TextSettings(Part):
     text_alone: Settings = Field({}, description="for graph_encoder: none")
     max_nodes: int | None = Field(None, ge=1, description="cap on a subgraph's nodes")
     published_names: bool = Field(False, description="name concepts by the last part of their URI")
+    max_triples_per_concept: int | None = Field(None, ge=1, description="that features: triples are made of")
 
     @classmethod
     def named(cls, name: str) -> Self:

@@ -26,6 +26,7 @@ from mhgrn.progress import say
 from mhgrn.storage import write_json, write_text
 
 PAPER_SEEDS = 4
+TRIPLES = "triples"  # as a setting in files of experiments: features that are made for them
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class _Setup:
     experiment: Experiment
     text: TextSettings
     data: dict[str, PreparedData]  # by name
+    features: str | None  # the name that ``features: triples`` have
     notes: list[str]
 
     @property
@@ -65,6 +67,8 @@ class _Setup:
     def cell(self, system: str, seed: int, plan: Plan) -> Cell:
         changes = list(self.request.changes)
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
+        if config.features == TRIPLES:
+            changes.append(f"features={self.features}")
         if plan.epochs is not None and plan.epochs < config.training.epochs:
             changes.append(f"training.epochs={plan.epochs}")
         if plan.share < 1:
@@ -146,14 +150,22 @@ def _set_up(request: Request) -> _Setup:
         if change.partition("=")[0].strip() in ("seed", "graph_encoder"):
             raise UserError(f"--set {change}: seeds and systems are chosen by --seeds and --systems.")
     systems = experiment.pick(request.systems)
-    for name in systems:  # before anything is built
-        experiment.config(name, Path(request.encoder).stem, text, 0, request.changes)
+    # before anything is built
+    configs = [experiment.config(name, Path(request.encoder).stem, text, 0, request.changes) for name in systems]
     names = dict.fromkeys(system.data or experiment.data for system in systems.values())
     data = {name: request.sources.prepared(name, text) for name in names}
     for prepared in data.values():
         for split in ("train", *experiment.splits):
             prepared.answered_split(split)
-    return _Setup(request, experiment, text, data, list(experiment.notes))
+    features, notes = None, list(experiment.notes)
+    if encoders := {config.text.encoder for config in configs if config.features == TRIPLES}:
+        if len(encoders) > 1:
+            raise UserError(f"{experiment.name}: features: triples are made by one text encoder, not by {', '.join(encoders)}.")
+        built = request.sources.features(text, encoders.pop(), data.values())
+        features = built.folder.name
+        most = text.max_triples_per_concept
+        notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
+    return _Setup(request, experiment, text, data, features, notes)
 
 
 def _chosen(setup: _Setup) -> Iterator[str]:

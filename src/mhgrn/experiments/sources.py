@@ -1,6 +1,7 @@
 """From downloaded files to prepared questions: built once into a work folder, and found there by what they were made from."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
 from mhgrn.experiments.papers import TextSettings
 from mhgrn.experiments.retrieval import retrieve_into
+from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
@@ -88,6 +90,13 @@ class Sources:
             built, _ = build(files, "conceptnet", ImportOptions(names="published" if text.published_names else "word"))
             built.save(place)
         return KnowledgeGraph.load(place)
+
+    def features(self, text: TextSettings, encoder: str, data: Iterable[PreparedData]) -> FeatureFolder:
+        """Node features from triples for the concepts that data sets reach, among the graph's features."""
+        from mhgrn.features.encoded import feature_encoder, from_triples
+
+        only = [prepared.folder for prepared in data]
+        return from_triples(self.graph(text), feature_encoder(encoder), only, text.max_triples_per_concept).build(None)
 
     def _with_retrieved_facts(self, source: Path) -> Path:
         book = source / "openbook.txt"

@@ -248,8 +248,11 @@ def open_features(source: str, graph: KnowledgeGraph, encoder: "TextEncoder") ->
     if source == "random":
         return RandomFeatures()
     place = Path(source)
+    if not place.exists() and graph.folder is not None and (graph.folder / "features" / source).is_dir():
+        place = graph.folder / "features" / source
     if not place.exists():
         raise UserError(
-            f"{source} does not exist; features are `names`, `random`, a .npy file, or a folder made by `mhgrn features build`."
+            f"{source} does not exist; features are `names`, `random`, a .npy file, or a folder made by `mhgrn features build`,"
+            " by its path or by its name among the graph's features."
         )
     return BuiltFeatures(graph, place, encoder) if place.is_dir() else FileFeatures(graph, place)

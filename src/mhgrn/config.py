@@ -84,6 +84,10 @@ class MHGRNConfig(Section):
         1.0, description="around which relation weights begin, with initial_scale: level (times I, if full)"
     )
 
+    counting: bool = Field(
+        False, description="multiply messages by log (1 + the weight of all their walks), which their mean hides"
+    )
+
     @field_validator("heads")
     @classmethod
     def _heads_divide_the_output(cls, heads: int, info: ValidationInfo) -> int:

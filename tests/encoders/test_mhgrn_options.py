@@ -49,6 +49,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"relation_weights": "basis", "relation_bases": 1},
     {"relation_weights": "basis", "relation_bases": 3},
     {"epsilon": 0.5},
+    {"counting": True},
+    {"counting": True, "zero_hop": True, "walks_from": "question"},
 ]
 
 
@@ -136,11 +138,12 @@ def defined(model: MHGRN, s: Tensor, features: Tensor, batch: GraphBatch, hops: 
                 end = value(layer.g, "g", graphs[i], types[i])  # ε is compared with weights without g, which cancels
                 alpha = torch.exp(torch.as_tensor(exponent(nodes, relations) - end))
                 total, d = total + alpha * message, d + alpha
-            z.append(total / (d + settings.get("epsilon", 0.0)) if d > 0 else total)
+            mean = total / (d + settings.get("epsilon", 0.0)) if d > 0 else total
+            z.append(torch.log(1 + d) * mean if settings.get("counting") else mean)
         query = layer.length_query(s[graphs[i] : graphs[i] + 1])[0]
         length = torch.softmax(torch.stack([query @ z_k / math.sqrt(DIM) for z_k in z]), dim=0)
-        mean = sum((a * z_k for a, z_k in zip(length, z, strict=True)), torch.zeros(DIM, dtype=torch.float64))
-        out.append(functional.gelu(layer.V(h[i]) + layer.V_message(mean), approximate="tanh"))
+        read = sum((a * z_k for a, z_k in zip(length, z, strict=True)), torch.zeros(DIM, dtype=torch.float64))
+        out.append(functional.gelu(layer.V(h[i]) + layer.V_message(read), approximate="tanh"))
 
     pooled_types = {"answer": {ANSWER}, "question": {QUESTION}, "all": {0, 1, 2}}[settings.get("pool", "answer")]
     g = []

@@ -52,6 +52,7 @@ class MHGRN(GraphEncoder):
                 without=settings.without,
                 context_transition=settings.context_transition,
                 relation_bases=settings.relation_bases,
+                counting=settings.counting,
             )
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )

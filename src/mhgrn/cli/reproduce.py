@@ -216,30 +216,30 @@ def cases(
 
 @app.command()
 def table(
-    name: Annotated[str, typer.Argument(help="An experiment's name.", show_default=False)],
+    name: Annotated[str | None, typer.Argument(help="An experiment's name.", show_default=False)] = None,
     encoder: Annotated[
         str | None, typer.Option(help="Of which text encoder. Unset: of all that have results.", show_default=False)
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Bring the tables of a Markdown file up to date, each between <!-- NAME ENCODER --> and <!-- end -->."),
     ] = None,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
     """Print finished results as Markdown, from their summary.json."""
     from mhgrn.errors import UserError
-    from mhgrn.experiments import printed, tables
-    from mhgrn.experiments.summary import SUMMARY, read_summary
-    from mhgrn.experiments.titles import PRINTED
+    from mhgrn.experiments import documents, printed, tables
+    from mhgrn.progress import say
 
-    folder = results / Path(name).stem
-    found: list[dict[str, Any]]
-    if name in PRINTED:
-        found = [printed.read(folder)]
-        shown = [printed.markdown(each) for each in found]
-    else:
-        folders = [folder / Path(encoder).stem] if encoder else sorted(p.parent for p in folder.glob(f"*/{SUMMARY}"))
-        if not folders:
-            raise UserError(f"{folder} holds no results; run `mhgrn reproduce {name}` first, or name their place with --results.")
-        found = [read_summary(each) for each in folders]
-        shown = [tables.markdown(each) for each in found]
+    if (name is None) == (into is None):
+        raise UserError("name an experiment, or with --into a file whose tables are to be brought up to date.")
+    if into is not None:
+        say(f"{into}: {documents.refresh(into, results)} tables")
+        return
+    assert name is not None
+    found = documents.results_of(results, name, encoder)
+    shown = [printed.markdown(each) if "encoder" not in each else tables.markdown(each) for each in found]
     print(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(shown), end="\n" if as_json else "")
 
 

@@ -44,8 +44,9 @@ class MHGRNLayer(nn.Module):
 
     Widths are free: ``in_dim`` of h, ``message_dim`` of x and z, ``out_dim`` of h'; ``sentence_dim=0`` is no sentence, and what
     would depend on it is learned as it is. ``without`` names components to leave out (:data:`mhgrn.config.Component`);
-    ``context_transition`` adds to τ an MLP of s. With ``counting``, z_i^k is multiplied by log (1 + d_i^k), d_i^k being the weight of
-    all walks of k hops into i: z_i^k alone, a mean, is the same for one walk and for a thousand like it. Walks into other nodes than answers bring nothing with ``walks_to="answer"``.
+    ``context_transition`` adds to τ an MLP of s. With ``counting``, z_i^k is multiplied by log (1 + d_i^k), d_i^k being the weight
+    of all walks of k hops into i: z_i^k alone, a mean, is the same for one walk and for a thousand like it. Walks into other nodes
+    than answers bring nothing with ``walks_to="answer"``.
 
     g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1 is never used, and one length leaves no choice:
     ``published_count`` keeps such parameters, because the published number of parameters has them, with a zero gradient.

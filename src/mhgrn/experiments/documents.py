@@ -1,0 +1,48 @@
+"""Finished results in documents: tables between two comments, made from the results' files."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mhgrn.errors import UserError
+from mhgrn.experiments import printed, tables
+from mhgrn.experiments.summary import SUMMARY, read_summary
+from mhgrn.experiments.titles import PRINTED
+from mhgrn.storage import write_text
+
+PLACE = re.compile(
+    r"(?P<begin>^<!-- (?P<name>[\w-]+)(?: (?P<encoder>[\w-]+))? -->\n)(?P<table>.*?)(?P<end>^<!-- end -->$)", re.M | re.S
+)
+
+
+def results_of(results: Path, name: str, encoder: str | None = None) -> list[dict[str, Any]]:
+    """What was measured of an experiment: with one text encoder, or with each that has results."""
+    folder = results / Path(name).stem
+    if name in PRINTED:
+        return [printed.read(folder)]
+    folders = [folder / Path(encoder).stem] if encoder else sorted(p.parent for p in folder.glob(f"*/{SUMMARY}"))
+    if not folders:
+        raise UserError(f"{folder} holds no results; run `mhgrn reproduce {name}` first, or name their place with --results.")
+    return [read_summary(each) for each in folders]
+
+
+def refresh(path: Path, results: Path) -> int:
+    """Put every table of a Markdown file that stands between ``<!-- NAME ENCODER -->`` and ``<!-- end -->`` there anew."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({error}).") from None
+    fresh, count = PLACE.subn(lambda match: match["begin"] + _table(match["name"], match["encoder"], results) + match["end"], text)
+    if not count:
+        raise UserError(
+            f"{path} has no place for a table: write <!-- csqa-inhouse minilm --> and <!-- end -->, each on a line of its own."
+        )
+    if fresh != text:
+        write_text(path, fresh)
+    return count
+
+
+def _table(name: str, encoder: str | None, results: Path) -> str:
+    """The table and its remarks, without the heading."""
+    shown = [printed.markdown(f) if name in PRINTED else tables.markdown(f) for f in results_of(results, name, encoder)]
+    return "\n".join(each.partition("\n\n")[2] for each in shown)

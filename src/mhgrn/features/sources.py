@@ -51,9 +51,16 @@ class NodeFeatures:
         self._have(concepts)
 
     def _have(self, concepts: Ints) -> None:
-        missing = np.setdiff1d(concepts[concepts < self.own], self._ids)
+        missing = self._missing(concepts)
         if len(missing):
             self._add(missing, self.compute(missing))
+
+    def _missing(self, concepts: Ints) -> Ints:
+        """Those whose features are not at hand, ascending."""
+        asked = concepts[concepts < self.own]
+        if len(self._ids):  # quicker than a difference of sets, which would sort all that is at hand
+            asked = asked[self._ids[np.minimum(np.searchsorted(self._ids, asked), len(self._ids) - 1)] != asked]
+        return np.unique(asked)
 
     def _add(self, concepts: Ints, vectors: Tensor) -> None:
         ids = np.concatenate([self._ids, concepts])
@@ -66,7 +73,8 @@ class NodeFeatures:
         asked = concepts.cpu().numpy()
         self._have(asked)
         is_own = asked < self.own
-        found = self._table.view(-1, self.dim)[torch.from_numpy(np.searchsorted(self._ids, asked[is_own]))]
+        places = torch.from_numpy(np.searchsorted(self._ids, asked[is_own]))
+        found = self._table.view(-1, self.dim).index_select(0, places)  # several times as fast as indexing
         if graph is None or is_own.all():
             return found
         both = torch.empty(len(asked), self.dim)
@@ -96,7 +104,7 @@ class NameFeatures(NodeFeatures):
 
     def require_and_keep(self, concepts: Ints) -> None:
         """:meth:`require`, written to disk every so often: an interrupted computation goes on where it stopped."""
-        missing = np.setdiff1d(concepts[concepts < self.own], self._ids)
+        missing = self._missing(concepts)
         for start in range(0, len(missing), CHUNK):
             self.require(missing[start : start + CHUNK])
             if self._cache is not None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import PreparedData, edges_between
+from mhgrn.data.walk_store import Walks
 from mhgrn.encoders.base import Tokens
 from mhgrn.encoders.text import SentenceVectors, TokenStates
 from mhgrn.features import NameFeatures
@@ -81,6 +82,15 @@ class Examples:
         return TokenStates.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), folder)
 
     @cached_property
+    def walks(self) -> Walks | None:
+        """The statements sorted for walking, once, and kept beside the data for every run on it; None for a model that does not
+        walk on the processor to some nodes alone, and where collating takes no time."""
+        encoder = self.run.model.graph_encoder
+        if encoder.reach is None or not encoder.shares_features or self.device != CPU:
+            return None
+        return Walks.of(self.data, encoder.reach)
+
+    @cached_property
     def lengths(self) -> Numbers:
         """How long each question's longest statement is, in characters."""
         return np.array([len(q.stem) + max(map(len, q.choices)) for q in self.data.questions])
@@ -101,25 +111,32 @@ class Examples:
 
     def batch(self, questions: Sequence[int]) -> Batch:
         ptr = self.data.statement_ptr
-        subgraphs = [s for q in questions for s in self.data.subgraphs(q)]
+        statements = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in questions])
         counts = torch.tensor([int(ptr[q + 1] - ptr[q]) for q in questions])
         first = counts.cumsum(0) - counts
         known = [self.data.questions[q].answer for q in questions]
-        encoder = self.run.model.graph_encoder
-        graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), encoder.reach)
-        graph, concepts = graph.sharing_features() if encoder.shares_features else (graph, graph.concepts)
+        graph, concepts = self._graph(statements)
         batch = Batch(
             graph=graph,
             features=self.run.features.rows(concepts),
-            statements=torch.cat([torch.arange(int(ptr[q]), int(ptr[q + 1])) for q in questions]),
+            statements=torch.from_numpy(statements),
             question=torch.repeat_interleave(torch.arange(len(questions)), counts),
             first=first,
-            answer=torch.tensor([int(f) + a if a is not None else -1 for f, a in zip(first, known, strict=True)]),
+            answer=torch.tensor([f + a if a is not None else -1 for f, a in zip(first.tolist(), known, strict=True)]),
         )
         if self.device != CPU:
             batch = batch.to(self.device)
-        encoder.prepare(batch.graph)  # here, where it does not keep the step waiting
+        self.run.model.graph_encoder.prepare(batch.graph)  # here, where it does not keep the step waiting
         return batch
+
+    def _graph(self, statements: Numbers) -> tuple[GraphBatch, Tensor]:
+        """Their subgraphs, and the concepts whose features the model is to be given."""
+        if self.walks is not None:
+            return self.walks.batch(statements)
+        encoder = self.run.model.graph_encoder
+        subgraphs = [self.data.subgraph(s) for s in statements.tolist()]
+        graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), encoder.reach)
+        return graph.sharing_features() if encoder.shares_features else (graph, graph.concepts)
 
     def scores(self, batch: Batch, live_text: bool) -> Tensor:
         """[G]; the text encoder runs only if it is being, or has been, trained."""

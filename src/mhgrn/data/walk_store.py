@@ -6,7 +6,6 @@ local numbers; nodes stand in order of distance, so that a batch takes a prefix 
 """
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -70,11 +69,7 @@ class WalkStore:
     @classmethod
     def sort(cls, data: PreparedData, statements: Longs, reach: Reach) -> Self:
         """Some of a data set's statements, in memory; they are numbered anew."""
-        return cls.join(_sorted(data, statements, reach), data)
-
-    @classmethod
-    def join(cls, parts: "Sequence[_Part]", data: PreparedData) -> Self:
-        relation_count = 2 * data.about["relations"]
+        parts, relation_count = _sorted(data, statements, reach), 2 * data.about["relations"]
         sizes = np.concatenate([np.zeros((1, len(ENTRIES)), np.int64), *(part.sizes for part in parts)]).cumsum(0)
         pointers = {entry: np.ascontiguousarray(sizes[:, i]) for i, entry in enumerate(ENTRIES)}
         arrays = {}
@@ -104,7 +99,7 @@ class WalkStore:
         try:
             _write(folder, data, reach, key)
         except OSError as error:
-            say(f"{folder} cannot be written ({error.strerror}): {instead}")
+            say(f"{folder} cannot be written ({error.strerror or error}): {instead}")
             return None
         return cls.load(folder, data, key)
 

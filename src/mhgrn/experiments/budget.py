@@ -77,7 +77,7 @@ def cost_of(config: Config, questions: dict[str, int], speed: Speed, epochs: int
 
 
 def fresh_examples(cell: Cell, folder: Path) -> "Examples":
-    """A cell's questions with an untrained model: what is kept beside the data is computed, or found there."""
+    """A cell's questions with an untrained model: its text vectors are computed, or found beside the data."""
     from mhgrn.encoders.text import TextEncoder
     from mhgrn.training.examples import Examples
     from mhgrn.training.loop import set_seed
@@ -94,7 +94,6 @@ def fresh_examples(cell: Cell, folder: Path) -> "Examples":
     if model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
         _ = examples.vectors
         _ = examples.tokens if model.graph_encoder.uses_tokens else None
-    _ = examples.walks
     return examples
 
 

@@ -66,6 +66,10 @@ class Examples:
         if isinstance(run.features, NameFeatures):
             run.features.require_and_keep(data.used)
         run.features.require(data.used)
+        encoder = run.model.graph_encoder
+        self.walks: Walks | None = None  # for models that walk, on the processor, to some nodes alone
+        if encoder.reach is not None and encoder.shares_features and device == CPU:
+            self.walks = Walks.of(data, encoder.reach)
 
     @cached_property
     def vectors(self) -> SentenceVectors:
@@ -80,15 +84,6 @@ class Examples:
         key = fingerprint(self.run.encoder.identity(), self.data.fingerprint)
         folder = self.data.folder / "cache" / f"tokens-{key}"
         return TokenStates.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), folder)
-
-    @cached_property
-    def walks(self) -> Walks | None:
-        """The statements sorted for walking, once, and kept beside the data for every run on it; None for a model that does not
-        walk on the processor to some nodes alone, and where collating takes no time."""
-        encoder = self.run.model.graph_encoder
-        if encoder.reach is None or not encoder.shares_features or self.device != CPU:
-            return None
-        return Walks.of(self.data, encoder.reach)
 
     @cached_property
     def lengths(self) -> Numbers:

@@ -86,7 +86,6 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
                 # encoded with all threads, before training takes its share of them
                 _ = examples.vectors
                 _ = examples.tokens if run.model.graph_encoder.uses_tokens else None
-            _ = examples.walks
         partial = None
         if not is_there and processes.is_main:
             partial = run.folder = begin_folder(folder, MARKER)

@@ -58,9 +58,14 @@ class NodeFeatures:
     def _missing(self, concepts: Ints) -> Ints:
         """Those whose features are not at hand, ascending."""
         asked = concepts[concepts < self.own]
-        if len(self._ids):  # quicker than a difference of sets, which would sort all that is at hand
-            asked = asked[self._ids[np.minimum(np.searchsorted(self._ids, asked), len(self._ids) - 1)] != asked]
-        return np.unique(asked)
+        return np.unique(asked[self._find(asked) < 0])
+
+    def _find(self, concepts: Ints) -> Ints:
+        """Their places in the table, -1 for those that are not there."""
+        if not len(self._ids):
+            return np.full(len(concepts), -1)
+        places = np.minimum(np.searchsorted(self._ids, concepts), len(self._ids) - 1)
+        return np.where(self._ids[places] == concepts, places, -1)
 
     def _add(self, concepts: Ints, vectors: Tensor) -> None:
         ids = np.concatenate([self._ids, concepts])
@@ -71,10 +76,12 @@ class NodeFeatures:
     def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
         """The features of nodes: [N] → [N, dim]. ``graph`` names those that the stored graph lacks."""
         asked = concepts.cpu().numpy()
-        self._have(asked)
         is_own = asked < self.own
-        places = torch.from_numpy(np.searchsorted(self._ids, asked[is_own]))
-        found = self._table.view(-1, self.dim).index_select(0, places)  # several times as fast as indexing
+        places = self._find(asked[is_own])
+        if len(places) and places.min() < 0:
+            self._have(asked)
+            places = self._find(asked[is_own])
+        found = self._table.view(-1, self.dim).index_select(0, torch.from_numpy(places))  # several times as fast as indexing
         if graph is None or is_own.all():
             return found
         both = torch.empty(len(asked), self.dim)

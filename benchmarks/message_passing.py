@@ -10,7 +10,8 @@ depends on no parameter (the sorted edges, the dense matrices) is prepared befor
 - the whole graph encoder from node features to score, for sentences 384 and 1024 wide;
 - against three RGCN layers of PyTorch Geometric on the same uncut edges, with and without leaving out what reaches no answer;
 - against the machine: bytes of states and floating-point operations of K = 3 at measured bandwidth and rate of products;
-- collating a batch as a share of a training step;
+- collating a batch of prepared questions as a share of a step of the encoder: joining its subgraphs, which were sorted for walking
+  when the data set was first used (mhgrn.data.walk_store), and gathering the features of its concepts, 384 wide;
 - growth, by benchmarks/growth.py (``--no-growth`` leaves it out).
 
 Each measurement is a fresh process, and the quickest of several repeats.
@@ -25,14 +26,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from measuring import best_of, graph_of, in_fresh_process, memory_of, subgraphs_of
 from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch, Reach
+from mhgrn.data.prepared import PreparedData, PrepareOptions
+from mhgrn.data.prepared import prepare as prepare_questions
+from mhgrn.data.questions import find_splits
 from mhgrn.data.subgraphs import ANSWER, Subgraph
+from mhgrn.data.walk_store import WalkStore
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.features.sources import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
@@ -74,16 +81,15 @@ def messages_step(batch: GraphBatch, K: int, form: Form, pruned: bool, full: boo
     return step
 
 
-def encoder_step(batches: Sequence[GraphBatch], K: int, form: Form, width: int) -> Callable[[], None]:
-    """From node features and sentence vectors to scores."""
+def encoder_step(batches: Sequence[tuple[GraphBatch, torch.Tensor]], K: int, form: Form, width: int) -> Callable[[], None]:
+    """From node features and sentence vectors to scores; with each batch come the concepts that have features."""
     torch.manual_seed(0)
-    m = batches[0].relation_count
+    m = batches[0][0].relation_count
     model = KnowledgeAwareQA(MHGRN(Dims(width, width, m), MHGRNConfig(hops=K), form), width)
     inputs = []
-    for batch in batches:
-        shared, concepts = batch.sharing_features()
-        prepare(shared, form)
-        inputs.append((torch.randn(batch.graph_count, width), torch.randn(len(concepts), width), shared))
+    for batch, concepts in batches:
+        prepare(batch, form)
+        inputs.append((torch.randn(batch.graph_count, width), torch.randn(len(concepts), width), batch))
 
     def step() -> None:
         model.zero_grad()
@@ -99,11 +105,11 @@ def timed(
     """Seconds of a step over all graphs in micro-batches, and the memory it takes at its peak."""
     reach = Reach((ANSWER,), K) if pruned else None
     batches = collated(subgraphs, schema, reach, micro)
-    for batch in batches:
-        prepare(batch, form)
     if kind == "encoder":
-        steps = [encoder_step(batches, K, form, width)]
+        steps = [encoder_step([batch.sharing_features() for batch in batches], K, form, width)]
     else:
+        for batch in batches:
+            prepare(batch, form)
         steps = [messages_step(batch, K, form, pruned, full=kind == "full") for batch in batches]
 
     def step() -> None:
@@ -166,15 +172,28 @@ def moved(subgraphs: list[Subgraph], schema: int, K: int) -> dict[str, float]:
     return {"bytes": first + (K - 1) * later + K * read + K * scalars, "flops": float(operations)}
 
 
-def collating(subgraphs: list[Subgraph], schema: int, K: int, repeats: int) -> dict[str, float]:
-    reach = Reach((ANSWER,), K)
+def prepared(graph: KnowledgeGraph, data: Path, questions: int, folder: Path) -> Path:
+    """CommonsenseQA's first questions as a prepared data set, for training to read."""
+    asked = find_splits(data / "csqa")["train"][:questions]
+    rows = [json.dumps({"id": q.id, "stem": q.stem, "choices": q.choices}) for q in asked]
+    (folder / "questions.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    prepare_questions(folder / "questions.jsonl", graph, folder / "prepared", PrepareOptions("fill-in-the-blank", workers=1))
+    return folder / "prepared"
+
+
+def collating(folder: Path, K: int, repeats: int) -> dict[str, float]:
+    data = PreparedData.load(folder)
+    store, statements = WalkStore.beside(data, Reach((ANSWER,), K)), np.arange(data.statement_ptr[-1])
+    assert store is not None, "no room for the sorted questions"
+    features = RandomFeatures(384)
+    features.require(data.used)
 
     def collate() -> None:
-        _ = GraphBatch.collate(subgraphs, schema, reach).walk_index
+        _, concepts = store.batch(statements, K)
+        features.rows(concepts)
 
-    batch = GraphBatch.collate(subgraphs, schema, reach)
-    prepare(batch, "compiled")
-    return {"collate": best_of(collate, repeats), "step": best_of(encoder_step([batch], K, "compiled", 384), repeats)}
+    step = encoder_step([store.batch(statements, K)], K, "compiled", 384)
+    return {"collate": best_of(collate, repeats), "step": best_of(step, repeats)}
 
 
 def main() -> None:
@@ -194,7 +213,8 @@ def main() -> None:
         graph = KnowledgeGraph.load(graph_of(options.data, options.kg, Path(folder)))
         schema = len(graph.schema)
         cut, whole = (list(chain.from_iterable(subgraphs_of(graph, options.data, options.questions, cap))) for cap in (CAP, None))
-    result = measured(cut, whole, schema, options.hops, options.repeats)
+        questions = prepared(graph, options.data, options.questions, Path(folder))
+        result = measured(cut, whole, questions, schema, options.hops, options.repeats)
     if not options.no_growth:
         import growth
 
@@ -204,7 +224,9 @@ def main() -> None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def measured(cut: list[Subgraph], whole: list[Subgraph], schema: int, hops: list[int], repeats: int) -> dict[str, Any]:
+def measured(
+    cut: list[Subgraph], whole: list[Subgraph], questions: Path, schema: int, hops: list[int], repeats: int
+) -> dict[str, Any]:
     m = 2 * schema
     sizes = {"cut": cut, "uncut": whole}
     counts = {k: f"{sum(len(s.concepts) for s in v):,} nodes, {2 * sum(len(s.head) for s in v):,} edges" for k, v in sizes.items()}
@@ -281,7 +303,7 @@ def measured(cut: list[Subgraph], whole: list[Subgraph], schema: int, hops: list
     )
     result["collating_share"] = {}
     for K in hops:
-        parts = in_fresh_process(collating, whole, schema, K, repeats)
+        parts = in_fresh_process(collating, questions, K, repeats)
         result["collating_share"][K] = parts["collate"] / parts["step"]
         print(f"K = {K}: collating an uncut batch takes {parts['collate'] / parts['step']:.1%} of a step of the encoder")
     return result

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ from safetensors.torch import load_file
 
 from mhgrn.answering import QuestionAnswerer
 from mhgrn.config import Config
+from mhgrn.data import walk_store
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
 from mhgrn.features import RandomFeatures
@@ -15,7 +17,7 @@ from mhgrn.training.examples import Examples, accuracy, most_edges_accuracy, que
 from mhgrn.training.loop import evaluate, train
 from mhgrn.training.run import Run, build_model, describe
 
-QUIET = {"mhgrn": {"dropout": 0.0, "hidden_dim": 16}, "score_dropout": 0.0}
+QUIET: dict[str, Any] = {"mhgrn": {"dropout": 0.0, "hidden_dim": 16}, "score_dropout": 0.0}
 
 
 def untrained(data: PreparedData, folder: Path, graph: KnowledgeGraph, **settings: object) -> Examples:
@@ -71,6 +73,24 @@ def test_micro_batches_give_the_gradient_of_the_whole(
         gradients.append({n: p.grad for n, p in examples.run.model.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-3, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_sorted_questions_are_scored_as_collated_ones(
+    hops: int, ragged_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for least in (0, 10**9):
+        monkeypatch.setattr(walk_store, "LEAST_FACTS", least)
+        examples = untrained(ragged_data, tmp_path, starter_graph, mhgrn=QUIET["mhgrn"] | {"hops": hops})
+        assert (examples.walks is None) == (least > 0)
+        batch = examples.batch([2, 0, 1])
+        score = examples.scores(batch, live_text=False)
+        question_losses(score, batch).sum().backward()
+        found.append([score, *(p.grad for p in examples.run.model.parameters())])
+        assert batch.answer.tolist() == [1, 5, 7]
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-6, atol=1e-6)
 
 
 def test_ten_questions_are_learnt_by_heart(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path) -> None:

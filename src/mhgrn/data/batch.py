@@ -1,7 +1,7 @@
 """Subgraphs of a batch as one disjoint graph of tensors, and the states over which multi-hop messages run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -130,7 +130,8 @@ class GraphBatch:
         return Batch.from_data_list([Data(**graph, num_nodes=len(graph["concepts"])) for graph in graphs])
 
     def to(self, device: torch.device | str) -> "GraphBatch":
-        moved: dict[str, Any] = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {name: v.to(device) for name, v in columns.items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
     def sharing_features(self) -> tuple[Self, Tensor]:
@@ -140,6 +141,8 @@ class GraphBatch:
 
     def distances(self, nodes: Tensor, limit: int) -> Tensor:
         """[N] the fewest hops from each node to one of ``nodes``; ``limit + 1`` where it takes more than ``limit``."""
+        if "walk_index" in vars(self):  # at hand already
+            return limit + 1 - torch.from_numpy(self.walk_index.depths(nodes.numpy(), limit + 1)[0]).long()
         source, target = self.edge_index
         distance = torch.full_like(self.concepts, limit + 1)
         distance[nodes] = 0
@@ -170,6 +173,37 @@ class GraphBatch:
     @cached_property
     def states(self) -> "States":
         return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
+
+
+class WalkedBatch(GraphBatch):
+    """A batch that came sorted for walking: its edges become a list of their own only when somebody asks for it."""
+
+    @classmethod
+    def of(cls, index: WalkIndex, relation_count: int, concepts: Tensor, types: Tensor, graph: Tensor, feature_row: Tensor) -> Self:
+        batch = cls.__new__(cls)
+        vars(batch).update(
+            walk_index=index,
+            concepts=concepts,
+            types=types,
+            graph=graph,
+            graph_count=len(index.graph_ptr) - 1,
+            relation_count=relation_count,
+            feature_row=feature_row,
+        )
+        return batch
+
+    @cached_property
+    def _edges(self) -> tuple[Tensor, Tensor]:
+        source, target, relation = self.walk_index.edge_list()
+        return torch.from_numpy(np.stack([source, target])), torch.from_numpy(relation)
+
+    @cached_property
+    def edge_index(self) -> Tensor:  # type: ignore[override]
+        return self._edges[0]
+
+    @cached_property
+    def edge_type(self) -> Tensor:  # type: ignore[override]
+        return self._edges[1]
 
 
 def _graph_count(data: Any, graph: Tensor | None) -> int:

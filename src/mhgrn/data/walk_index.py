@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.buffers import Buffers
 from mhgrn.compiled import kernel
 from mhgrn.workers import in_parts
 
@@ -33,6 +34,7 @@ class WalkIndex:
     edge_source: Ints  # [edges] its node
     turn_ptr: Longs  # [N + 1] turns within a node
     block_ptr: Longs  # [blocks + 1] graphs of a block
+    buffers: Buffers | None = None  # where the arrays are, if their memory is to be used again: they must not outlive this
 
     @classmethod
     def of(cls, graph_ptr: Longs, first_edge: Longs, source: Longs, target: Longs, relation: Longs, relation_count: int) -> Self:
@@ -89,6 +91,27 @@ class WalkIndex:
 
         in_parts(fill, len(block_ptr) - 1)
         return index
+
+    def depths(self, nodes: Longs, hops: int) -> tuple[Ints, Ints]:
+        """Of each node [N] and exit [exits] the last of so many hops at which its messages matter to some nodes, 0 if none does.
+
+        It is ``hops`` at the nodes themselves, and one less a step back.
+        """
+        depth, exit_depth = np.zeros(self.graph_ptr[-1], np.int32), np.zeros(len(self.exit_node), np.int32)
+        depth[nodes] = hops
+
+        def task(first: int, last: int) -> None:
+            n0, n1 = self.graph_ptr[self.block_ptr[first]], self.graph_ptr[self.block_ptr[last]]
+            _depths(n0, n1, self.state_ptr, self.edge_ptr, self.edge_exit, self.exit_node, hops, depth, exit_depth)
+
+        in_parts(task, self.block_count)
+        return depth, exit_depth
+
+    def edge_list(self) -> tuple[Longs, Longs, Longs]:
+        """Source, target and relation of every edge."""
+        sizes = np.diff(self.edge_ptr)
+        target = np.repeat(np.arange(len(self.state_ptr) - 1), np.diff(self.state_ptr))
+        return self.edge_source.astype(np.int64), np.repeat(target, sizes), np.repeat(self.state_relation.astype(np.int64), sizes)
 
     @property
     def walk(self) -> tuple[Longs, Longs, Ints]:
@@ -156,3 +179,16 @@ def _fill(  # type: ignore[no-untyped-def]
         edge_source[into[cell]] = source[e]
         edge_exit[into[cell]] = out_of[source[e] * m + relation[e]]
         into[cell] += 1
+
+
+@kernel
+def _depths(n0, n1, state_ptr, edge_ptr, edge_exit, exit_node, hops, depth, exit_depth):  # type: ignore[no-untyped-def]
+    for hop in range(hops, 0, -1):
+        for i in range(n0, n1):
+            if depth[i] != hop:
+                continue
+            for e in range(edge_ptr[state_ptr[i]], edge_ptr[state_ptr[i + 1]]):
+                x = edge_exit[e]
+                exit_depth[x] = max(exit_depth[x], hop)
+                j = exit_node[x]
+                depth[j] = max(depth[j], hop - 1)

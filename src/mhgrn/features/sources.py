@@ -51,9 +51,21 @@ class NodeFeatures:
         self._have(concepts)
 
     def _have(self, concepts: Ints) -> None:
-        missing = np.setdiff1d(concepts[concepts < self.own], self._ids)
+        missing = self._missing(concepts)
         if len(missing):
             self._add(missing, self.compute(missing))
+
+    def _missing(self, concepts: Ints) -> Ints:
+        """Those whose features are not at hand, ascending."""
+        asked = concepts[concepts < self.own]
+        return np.unique(asked[self._find(asked) < 0])
+
+    def _find(self, concepts: Ints) -> Ints:
+        """Their places in the table, -1 for those that are not there."""
+        if not len(self._ids):
+            return np.full(len(concepts), -1)
+        places = np.minimum(np.searchsorted(self._ids, concepts), len(self._ids) - 1)
+        return np.where(self._ids[places] == concepts, places, -1)
 
     def _add(self, concepts: Ints, vectors: Tensor) -> None:
         ids = np.concatenate([self._ids, concepts])
@@ -64,9 +76,12 @@ class NodeFeatures:
     def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
         """The features of nodes: [N] → [N, dim]. ``graph`` names those that the stored graph lacks."""
         asked = concepts.cpu().numpy()
-        self._have(asked)
         is_own = asked < self.own
-        found = self._table.view(-1, self.dim)[torch.from_numpy(np.searchsorted(self._ids, asked[is_own]))]
+        places = self._find(asked[is_own])
+        if len(places) and places.min() < 0:
+            self._have(asked)
+            places = self._find(asked[is_own])
+        found = self._table.view(-1, self.dim).index_select(0, torch.from_numpy(places))  # several times as fast as indexing
         if graph is None or is_own.all():
             return found
         both = torch.empty(len(asked), self.dim)
@@ -96,7 +111,7 @@ class NameFeatures(NodeFeatures):
 
     def require_and_keep(self, concepts: Ints) -> None:
         """:meth:`require`, written to disk every so often: an interrupted computation goes on where it stopped."""
-        missing = np.setdiff1d(concepts[concepts < self.own], self._ids)
+        missing = self._missing(concepts)
         for start in range(0, len(missing), CHUNK):
             self.require(missing[start : start + CHUNK])
             if self._cache is not None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import PreparedData, edges_between
+from mhgrn.data.walk_store import Walks
 from mhgrn.encoders.base import Tokens
 from mhgrn.encoders.text import SentenceVectors, TokenStates
 from mhgrn.features import NameFeatures
@@ -65,6 +66,10 @@ class Examples:
         if isinstance(run.features, NameFeatures):
             run.features.require_and_keep(data.used)
         run.features.require(data.used)
+        encoder = run.model.graph_encoder
+        self.walks: Walks | None = None  # for models that walk, on the processor, to some nodes alone
+        if encoder.reach is not None and encoder.shares_features and device == CPU:
+            self.walks = Walks.of(data, encoder.reach)
 
     @cached_property
     def vectors(self) -> SentenceVectors:
@@ -101,25 +106,32 @@ class Examples:
 
     def batch(self, questions: Sequence[int]) -> Batch:
         ptr = self.data.statement_ptr
-        subgraphs = [s for q in questions for s in self.data.subgraphs(q)]
+        statements = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in questions])
         counts = torch.tensor([int(ptr[q + 1] - ptr[q]) for q in questions])
         first = counts.cumsum(0) - counts
         known = [self.data.questions[q].answer for q in questions]
-        encoder = self.run.model.graph_encoder
-        graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), encoder.reach)
-        graph, concepts = graph.sharing_features() if encoder.shares_features else (graph, graph.concepts)
+        graph, concepts = self._graph(statements)
         batch = Batch(
             graph=graph,
             features=self.run.features.rows(concepts),
-            statements=torch.cat([torch.arange(int(ptr[q]), int(ptr[q + 1])) for q in questions]),
+            statements=torch.from_numpy(statements),
             question=torch.repeat_interleave(torch.arange(len(questions)), counts),
             first=first,
-            answer=torch.tensor([int(f) + a if a is not None else -1 for f, a in zip(first, known, strict=True)]),
+            answer=torch.tensor([f + a if a is not None else -1 for f, a in zip(first.tolist(), known, strict=True)]),
         )
         if self.device != CPU:
             batch = batch.to(self.device)
-        encoder.prepare(batch.graph)  # here, where it does not keep the step waiting
+        self.run.model.graph_encoder.prepare(batch.graph)  # here, where it does not keep the step waiting
         return batch
+
+    def _graph(self, statements: Numbers) -> tuple[GraphBatch, Tensor]:
+        """Their subgraphs, and the concepts whose features the model is to be given."""
+        if self.walks is not None:
+            return self.walks.batch(statements)
+        encoder = self.run.model.graph_encoder
+        subgraphs = [self.data.subgraph(s) for s in statements.tolist()]
+        graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), encoder.reach)
+        return graph.sharing_features() if encoder.shares_features else (graph, graph.concepts)
 
     def scores(self, batch: Batch, live_text: bool) -> Tensor:
         """[G]; the text encoder runs only if it is being, or has been, trained."""

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mhgrn.buffers import Buffers
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.walk_index import WalkIndex
 from mhgrn.nn.backends import kernels, plain
-from mhgrn.nn.backends.buffers import Buffers
 from mhgrn.nn.walk_weights import WalkWeights
 from mhgrn.workers import in_parts
 
@@ -63,18 +63,7 @@ class _Plan:
 
 
 def _plan(index: WalkIndex, needed: Array, K: int) -> _Plan:
-    depth = np.zeros(index.graph_ptr[-1], np.int32)
-    depth[needed] = K
-    exit_depth = np.zeros(len(index.exit_node), np.int32)
-    plan = _Plan(index, needed, np.searchsorted(needed, index.graph_ptr), depth, exit_depth)
-
-    def task(first: int, last: int) -> None:
-        kernels.depths(
-            *plan.nodes(first, last), index.state_ptr, index.edge_ptr, index.edge_exit, index.exit_node, K, depth, exit_depth
-        )
-
-    in_parts(task, index.block_count)
-    return plan
+    return _Plan(index, needed, np.searchsorted(needed, index.graph_ptr), *index.depths(needed, K))
 
 
 class _Kept(NamedTuple):

@@ -373,20 +373,6 @@ def first_hop_back(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def depths(n0, n1, state_ptr, edge_ptr, edge_exit, exit_node, K, depth, exit_depth):  # type: ignore[no-untyped-def]
-    """The last hop at which a node's, or an exit's, messages matter: K at the needed nodes (given), one less a step back."""
-    for hop in range(K, 0, -1):
-        for i in range(n0, n1):
-            if depth[i] != hop:
-                continue
-            for e in range(edge_ptr[state_ptr[i]], edge_ptr[state_ptr[i + 1]]):
-                x = edge_exit[e]
-                exit_depth[x] = max(exit_depth[x], hop)
-                j = exit_node[x]
-                depth[j] = max(depth[j], hop - 1)
-
-
-@kernel
 def forward(  # type: ignore[no-untyped-def]
     g0, g1, row_ptr, needed,
     graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,

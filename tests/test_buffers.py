@@ -1,7 +1,7 @@
 import numpy as np
 
-from mhgrn.nn.backends import buffers
-from mhgrn.nn.backends.buffers import Buffers
+from mhgrn import buffers
+from mhgrn.buffers import Buffers
 
 
 def test_memory_is_used_again_only_when_its_holder_is_gone() -> None:

@@ -4,17 +4,18 @@
 
 A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
 
-Time is the processor time of a process with one thread, the least of several rounds over all sizes, and memory once taken is kept
-between steps (the price of fresh pages depends on others): what else runs on the machine changes little. Memory is how far a step
-raises the process's peak resident memory, free memory having been given back before. An exponent is the slope of a least-squares
-line through the logarithms of the larger half of the sizes: 1 is linear.
+Time is the processor time of a process with one thread, the least of several steps, and memory once taken is kept between steps of
+one size (the price of fresh pages depends on others): what else runs on the machine changes little. Memory is how far a step raises
+the process's peak resident memory, free memory having been given back before. An exponent is the slope of a least-squares line
+through the logarithms of the larger half of the sizes: 1 is linear.
 
 1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both
    at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned. The first hop costs less
    than half of another: what a further hop costs, (t(2K) - t(K))/K, is printed too. Time in nodes includes that less and less of
    the graph fits into caches.
-2. With messages wanted at the answer nodes only, t(2K)/t(K). The last hops are nearly free then, which raises the ratio at small K;
-   again a further hop's cost tells whether growth is linear.
+2. t(2K)/t(K) with everything left out that reaches no answer node: of the whole graph encoder, from features to score, and of its
+   messages alone. The last hops are nearly free then, which raises the ratio of messages at small K; again a further hop's cost
+   tells whether growth is linear.
 3. Table 2: K hops of MHGRN, K layers of RGCN (PyTorch Geometric's ``RGCNConv``), and all simple paths of at most K hops from
    question to answer nodes as KagNet reads them (found and stored, not yet encoded). The dense graph has every edge of every
    relation, the sparse one Δ edges of each relation out of each node; half of the nodes are the question's, half the answer's.
@@ -30,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import message_passing
 from measuring import GB, MB, graph_of, in_fresh_process, peak, resident
-from mhgrn.data.batch import GraphBatch
+from mhgrn import buffers
+from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.data.prepared import ground
 from mhgrn.data.questions import find_splits
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
@@ -50,9 +54,10 @@ from mhgrn.nn.walks import connections
 from mhgrn.text.grounding import Grounder
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-WIDTH, SCHEMA = 100, 17
+WIDTH, TEXT_WIDTH, SCHEMA = 100, 384, 17
 MOST_WALKS = 5_000_000
-MOST_SECONDS = 12.0  # spent on the time of one point
+LEAST_SECONDS, MOST_SECONDS, MOST_STEPS = 0.5, 15.0, 50  # spent on the time of one point
+PRUNED = ("pruned", "pruned messages")
 Step = Callable[[], object]
 Point = dict[str, float | None]  # size, seconds, memory; None where a method gave up
 
@@ -149,7 +154,12 @@ def paths_step(batch: GraphBatch, hops: int) -> Step | None:
     return None if walks > MOST_WALKS else lambda: connections(batch, hops, simple=True)
 
 
+def encoder_step(batch: GraphBatch, hops: int) -> Step:
+    return message_passing.encoder_step([batch.sharing_features()], hops, "compiled", TEXT_WIDTH)
+
+
 METHODS: dict[str, Callable[[GraphBatch, int], Step | None]] = {
+    "encoder": encoder_step,
     "MHGRN": mhgrn_step,
     "MHGRN, pruned": pruned_step,
     "RGCN": rgcn_step,
@@ -167,39 +177,40 @@ def keep_memory() -> None:
 
 
 def series(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], int]], rounds: int) -> list[Point]:
-    """A point for each (size, graph, K), in rising order; after a method has given up it is not asked again.
-
-    All sizes are measured once a round, so that a disturbance does not fall on one of them alone.
-    """
+    """A point for each (size, graph, K), in rising order; after a method has given up it is not asked again."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     keep_memory()
     small = METHODS[method](sparse_graph(4, 2, 1), 2)
     assert small is not None
     small()  # compiles
-    steps: list[Step | None] = []
-    for _, graph, hops in graphs:
-        gave_up = bool(steps) and steps[-1] is None
-        steps.append(None if gave_up else METHODS[method](graph(), hops))
-    times: list[list[float]] = [[] for _ in steps]
-    for _ in range(rounds):
-        for step, mine in zip(steps, times, strict=True):
-            while step is not None and sum(mine) < MOST_SECONDS:
-                began = time.process_time()
-                step()
-                mine.append(time.process_time() - began)
-                if mine[-1] > 0.02 or len(mine) % 5 == 0:
-                    break
-    memory = [None if step is None else memory_of(step) for step in steps]  # last: what it gives back comes again in small pages
-    return [
-        {"size": size, "seconds": min(mine, default=None), "memory": taken}
-        for (size, _, _), mine, taken in zip(graphs, times, memory, strict=True)
-    ]
+    points: list[Point] = []
+    for size, graph, hops in graphs:
+        gave_up = bool(points) and points[-1]["seconds"] is None
+        step = None if gave_up else METHODS[method](graph(), hops)
+        times: list[float] = []
+        while step is not None and len(times) < MOST_STEPS and (len(times) < rounds or sum(times) < LEAST_SECONDS):
+            began = time.process_time()
+            step()
+            times.append(time.process_time() - began)
+            if sum(times) > MOST_SECONDS:
+                break
+        memory = None if step is None else memory_of(step)  # last: what it gives back comes again in small pages
+        points.append({"size": size, "seconds": min(times, default=None), "memory": memory})
+        del step
+        forget()  # another size's arrays would be in the way
+    return points
+
+
+def forget() -> None:
+    """Give back memory that is kept for later."""
+    buffers.clear()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_of(step: Step) -> int:
     """How much more memory is resident at the peak of a step."""
-    ctypes.CDLL(None).malloc_trim(0)
+    forget()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew from here
     before = resident()
     step()
@@ -230,7 +241,7 @@ def axes(quick: bool) -> dict[str, list[Shape]]:
         }
     base = Shape(16_000, 256_000, 34, 2)  # beyond the processor's caches already
     return {
-        "K": [replace(base, hops=K) for K in (1, 2, 4, 6, 8, 12, 16)],
+        "K": [replace(base, hops=K) for K in (1, 2, 4, 6, 8, 10, 12, 14, 16)],
         "nodes": [replace(base, nodes=n, edges=8 * n) for n in (8_000, 16_000, 32_000, 64_000, 128_000, 256_000)],
         "edges": [replace(base, nodes=50_000, edges=10_000_000 // 2**i) for i in reversed(range(6))],
         "relations": [replace(base, relations=m) for m in (4, 8, 16, 32, 64, 128, 256)],
@@ -242,17 +253,20 @@ def size_of(axis: str, shape: Shape) -> int:
     return {"K": shape.hops, "nodes": shape.nodes, "edges": shape.edges, "relations": shape.relations, "degree": shape.hub}[axis]
 
 
-def grow(quick: bool) -> dict[str, Any]:
-    rounds = 1 if quick else 5
+def grow(quick: bool, subgraphs: list[Subgraph]) -> dict[str, Any]:
+    """The exponents on random graphs, and t(2K)/t(K) on a batch of ``subgraphs``."""
+    rounds = 1 if quick else 3
     found: dict[str, Any] = {}
     for axis, shapes in axes(quick).items():
         found[axis] = fitted(series("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes], rounds))
-    batch = GraphBatch.collate(synthetic_subgraphs(2 if quick else 160, 200), SCHEMA)
-    points = series("MHGRN, pruned", [(K, lambda: batch, K) for K in (1, 2, 4, 8, 16)], rounds)
-    seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
-    ratios = {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}
-    found["pruned"] = {"points": points, "doubled": ratios}
-    for axis in ("K", "pruned"):
+    for name, method in (("pruned", "encoder"), ("pruned messages", "MHGRN, pruned")):
+        depths = (1, 2, 4) if quick else (1, 2, 4, 8, 16)
+        batches = [(K, partial(GraphBatch.collate, subgraphs, SCHEMA, Reach((ANSWER,), K)), K) for K in depths]
+        points = series(method, batches, rounds)
+        seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
+        ratios = {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}
+        found[name] = {"points": points, "doubled": ratios}
+    for axis in ("K", *PRUNED):
         found[axis]["further_hop"] = further_hop(found[axis]["points"])
     return found
 
@@ -263,14 +277,14 @@ def further_hop(points: Sequence[Point]) -> dict[int, float]:
     return {K: (seconds[2 * K] - seconds[K]) / K for K in seconds if 2 * K in seconds}
 
 
-def exponents(quick: bool = False) -> dict[str, dict[str, float]]:
+def exponents(subgraphs: list[Subgraph], quick: bool = False) -> dict[str, dict[str, float]]:
     """Parts 1 and 2: exponents of time and memory in K, nodes, edges, relations and degree; under ``pruned``, t(2K)/t(K)."""
-    return summary(in_fresh_process(grow, quick))
+    return summary(in_fresh_process(grow, quick, subgraphs))
 
 
 def summary(found: dict[str, Any]) -> dict[str, dict[str, float]]:
-    fits = {axis: {what: round(entry[what], 2) for what in ("time", "memory")} for axis, entry in found.items() if axis != "pruned"}
-    return fits | {"pruned": {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in found["pruned"]["doubled"].items()}}
+    fits = {axis: {w: round(entry[w], 2) for w in ("time", "memory")} for axis, entry in found.items() if axis not in PRUNED}
+    return fits | {axis: {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in found[axis]["doubled"].items()} for axis in PRUNED}
 
 
 def table_2(quick: bool) -> dict[str, Any]:
@@ -332,37 +346,39 @@ def synthetic_subgraphs(count: int, most_nodes: int) -> list[Subgraph]:
     return found
 
 
-def real_subgraphs(kg: Path, questions: int, caps: Sequence[int]) -> dict[int, list[Subgraph]]:
+def real_subgraphs(kg: Path, questions: int, caps: Sequence[int | None]) -> list[list[Subgraph]]:
     """The same questions with graphs of at most so many nodes."""
     graph = KnowledgeGraph.load(kg)
     grounder = Grounder(graph)
     mentions = [m for q in find_splits(DATA / "csqa")["train"][:questions] for m in ground(q, grounder, "fill-in-the-blank")]
-    return {cap: [Extractor(graph, Limits(cap))(m) for m in mentions] for cap in caps}
+    return [[Extractor(graph, Limits(cap))(m) for m in mentions] for cap in caps]
 
 
-def figure_7(batches: dict[int, list[Subgraph]], depths: Sequence[int], rounds: int) -> dict[str, Any]:
-    """By K at the largest cap, and by cap at K = 2."""
-    graphs = {cap: GraphBatch.collate(subgraphs, SCHEMA) for cap, subgraphs in batches.items()}
-    largest = graphs[max(graphs)]
+def figure_7(batches: list[list[Subgraph]], depths: Sequence[int], rounds: int) -> dict[str, Any]:
+    """By K at the largest cap, and by cap at K = 2; caps rise."""
+    graphs = [GraphBatch.collate(subgraphs, SCHEMA) for subgraphs in batches]
+    largest = graphs[-1]
     return {
         method: {
             "K": series(method, [(K, lambda: largest, K) for K in depths], rounds),
-            "nodes": series(method, [(len(g.concepts), lambda g=g: g, 2) for g in graphs.values()], rounds),  # type: ignore[misc]
+            "nodes": series(method, [(len(g.concepts), lambda g=g: g, 2) for g in graphs], rounds),  # type: ignore[misc]
         }
         for method in METHODS
+        if method != "encoder"
     }
 
 
 def print_growth(found: dict[str, Any]) -> None:
     for axis, entry in found.items():
-        if axis != "pruned":
+        if axis not in PRUNED:
             first, last = entry["points"][0], entry["points"][-1]
             largest = f"{last['seconds']:.2f} s and {last['memory'] / MB:,.0f} MB at {last['size']:,}"
             print(f"{axis:<10} {first['size']:,} … {largest}: time ^ {entry['time']:.2f}, memory ^ {entry['memory']:.2f}")
-    print("pruned     " + ", ".join(f"{ratio} = {value}" for ratio, value in summary(found)["pruned"].items()))
-    for axis in ("K", "pruned"):
+    for axis in PRUNED:
+        print(f"{axis:<16}" + ", ".join(f"{ratio} = {value}" for ratio, value in summary(found)[axis].items()))
+    for axis in ("K", *PRUNED):
         cost = ", ".join(f"{1000 * seconds:.0f} ms from K = {K}" for K, seconds in found[axis]["further_hop"].items())
-        print(f"{axis:<10} a further hop costs {cost}", flush=True)
+        print(f"{axis:<16}a further hop costs {cost}", flush=True)
 
 
 def print_table(found: dict[str, Any]) -> None:
@@ -389,7 +405,7 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
     with plotting():
         from matplotlib.figure import Figure
 
-        grown = {axis: entry for axis, entry in numbers["growth"].items() if axis != "pruned"}
+        grown = {axis: entry for axis, entry in numbers["growth"].items() if axis not in PRUNED}
         figure = Figure(figsize=(12, 5), layout="constrained")
         for column, (axis, entry) in enumerate(grown.items()):
             for row, (what, unit, label) in enumerate((("seconds", 1.0, "processor seconds"), ("memory", MB, "peak memory, MB"))):
@@ -427,12 +443,12 @@ def main() -> None:
     real = DATA.is_dir() and not options.quick
     if real:
         with tempfile.TemporaryDirectory() as work:
-            batches = real_subgraphs(graph_of(DATA, options.kg, Path(work)), 32, caps)
+            *batches, whole = real_subgraphs(graph_of(DATA, options.kg, Path(work)), 32, (*caps, None))
     else:
-        batches = {cap: synthetic_subgraphs(2 if options.quick else 160, cap) for cap in caps}
+        *batches, whole = (synthetic_subgraphs(2 if options.quick else 160, cap) for cap in (*caps, 200))
     numbers: dict[str, Any] = {"width": WIDTH, "threads": 1, "questions": "CommonsenseQA" if real else "synthetic"}
     print(f"processor time of one thread, d = {WIDTH}, forward and backward; exponents of the larger half of the sizes")
-    numbers["growth"] = in_fresh_process(grow, options.quick)
+    numbers["growth"] = in_fresh_process(grow, options.quick, whole)
     numbers["exponents"] = summary(numbers["growth"])
     print_growth(numbers["growth"])
     print("table 2, measured (paths in K: the factor of one more hop)", flush=True)

@@ -218,7 +218,7 @@ def main() -> None:
     if not options.no_growth:
         import growth
 
-        result["exponents"] = growth.exponents()
+        result["exponents"] = growth.exponents(whole)
         print(f"growth: {result['exponents']}")
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -1,5 +1,6 @@
 """Large arrays that are used again: fresh memory costs more than the work done in it."""
 
+import os
 from collections import deque
 from math import prod
 from threading import Lock
@@ -8,7 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-MOST = 1 << 30  # bytes kept for the next call
+
+def memory() -> int:
+    """Bytes of the machine's memory, 0 where it does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+MOST = max(1 << 30, memory() // 4)  # bytes kept for the next call
 _free: list[NDArray[np.uint8]] = []
 _lock = Lock()
 _returned: deque[NDArray[np.uint8]] = deque()  # needs no lock, which whoever collects garbage might hold already
@@ -39,3 +49,10 @@ class Buffers:
 
     def __del__(self) -> None:
         _returned.extend(self._taken)
+
+
+def clear() -> None:
+    """Give back what is kept."""
+    with _lock:
+        _returned.clear()
+        _free.clear()

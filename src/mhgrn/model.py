@@ -41,11 +41,12 @@ class KnowledgeAwareQA(nn.Module):
             return
         width = graph_encoder.out_dim + sentence_dim
         self.score = nn.Linear(width, 1) if score == "linear" else MLP(width, score_hidden, 1, dropout)
-        for module in self.score.modules():
-            if isinstance(module, nn.Linear):
-                std = width**-0.5 if initial_scale == "level" else initial_scale
-                nn.init.normal_(module.weight, std=std)
-                nn.init.zeros_(module.bias)
+        linear = [module for module in self.score.modules() if isinstance(module, nn.Linear)]
+        for layer in linear:
+            nn.init.normal_(layer.weight, std=width**-0.5 if initial_scale == "level" else initial_scale)
+            nn.init.zeros_(layer.bias)
+        if initial_scale == "level":  # all choices begin alike, rather than in a random order that must be unlearnt
+            nn.init.zeros_(linear[-1].weight)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> Scores:
         """s [G, S], features [N, feature_dim] → a score for each of the G statements."""

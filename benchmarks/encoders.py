@@ -91,14 +91,14 @@ def main() -> None:
     nodes, facts = (sum(len(getattr(s, column)) for s in graphs) for column in ("concepts", "head"))
     size = f"{len(graphs)} uncut graphs, {nodes:,} nodes, {2 * facts:,} edges"
     print(f"{len(asked)} questions, {size}; {torch.get_num_threads()} threads")
-    print(f"{'encoder':<12}{'seconds':>9}{'processor':>11}{'memory':>11}{'parameters':>12}{'left out':>12}")
+    print(f"{'encoder':<16}{'seconds':>9}{'processor':>11}{'memory':>11}{'parameters':>12}{'left out':>12}")
     found: dict[str, Any] = {}
     for name in options.only:
         row = in_fresh_process(measure, name, options.set, asked, relations, options.repeats)
         found[name] = row
         memory = f"{row['memory'] / MB:,.0f} MB"
         print(
-            f"{name:<12}{row['seconds']:>9.3f}{row['cpu']:>11.3f}{memory:>11}{row['parameters']:>12,}{int(row['cut']):>12,}",
+            f"{name:<16}{row['seconds']:>9.3f}{row['cpu']:>11.3f}{memory:>11}{row['parameters']:>12,}{int(row['cut']):>12,}",
             flush=True,
         )
     if options.json:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mhgrn.model import KnowledgeAwareQA
 
 TRAIN, TEST, BATCH = 256, 256, 32  # questions
-EPOCHS = 40
+EPOCHS = 80
 LEARNING_RATE = 0.003
 LEARNT = 0.01  # the mean loss of an epoch at which training ends
 GIVEN_UP = 2  # epochs after which it ends where right and wrong still score alike in all questions

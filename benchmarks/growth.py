@@ -13,9 +13,9 @@ through the logarithms of the larger half of the sizes: 1 is linear.
    at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned. The first hop costs less
    than half of another: what a further hop costs, (t(2K) - t(K))/K, is printed too. Time in nodes includes that less and less of
    the graph fits into caches.
-2. t(2K)/t(K) with everything left out that reaches no answer node: of the whole graph encoder, from features to score, and of its
-   messages alone. The last hops are nearly free then, which raises the ratio of messages at small K; again a further hop's cost
-   tells whether growth is linear.
+2. t(2K)/t(K) with everything left out that reaches no answer node: on the random graphs in which K grows, and on a batch of
+   questions, of the whole graph encoder, from features to score, and of its messages alone. A question has few answer nodes: the
+   last hops are nearly free, which raises the ratio at small K, while a further hop's cost stays the same.
 3. Table 2: K hops of MHGRN, K layers of RGCN (PyTorch Geometric's ``RGCNConv``), and all simple paths of at most K hops from
    question to answer nodes as KagNet reads them (found and stored, not yet encoded). The dense graph has every edge of every
    relation, the sparse one Δ edges of each relation out of each node; half of the nodes are the question's, half the answer's.
@@ -57,7 +57,7 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, TEXT_WIDTH, SCHEMA = 100, 384, 17
 MOST_WALKS = 5_000_000
 LEAST_SECONDS, MOST_SECONDS, MOST_STEPS = 0.5, 15.0, 50  # spent on the time of one point
-PRUNED = ("pruned", "pruned messages")
+PRUNED = ("pruned", "real encoder", "real messages")
 Step = Callable[[], object]
 Point = dict[str, float | None]  # size, seconds, memory; None where a method gave up
 
@@ -253,21 +253,29 @@ def size_of(axis: str, shape: Shape) -> int:
     return {"K": shape.hops, "nodes": shape.nodes, "edges": shape.edges, "relations": shape.relations, "degree": shape.hub}[axis]
 
 
-def grow(quick: bool, subgraphs: list[Subgraph]) -> dict[str, Any]:
-    """The exponents on random graphs, and t(2K)/t(K) on a batch of ``subgraphs``."""
+def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> dict[str, Any]:
+    """The exponents on random graphs, and t(2K)/t(K) on random graphs and on a batch of ``subgraphs``; ``only`` some of them."""
     rounds = 1 if quick else 3
+    shapes = axes(quick)
     found: dict[str, Any] = {}
-    for axis, shapes in axes(quick).items():
-        found[axis] = fitted(series("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes], rounds))
-    for name, method in (("pruned", "encoder"), ("pruned messages", "MHGRN, pruned")):
-        depths = (1, 2, 4) if quick else (1, 2, 4, 8, 16)
-        batches = [(K, partial(GraphBatch.collate, subgraphs, SCHEMA, Reach((ANSWER,), K)), K) for K in depths]
-        points = series(method, batches, rounds)
-        seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
-        ratios = {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}
-        found[name] = {"points": points, "doubled": ratios}
+    for axis in shapes:
+        if not only or axis in only:
+            found[axis] = fitted(series("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes[axis]], rounds))
+    base, depths = shapes["K"][0], (1, 2, 4) if quick else (1, 2, 4, 8, 16)
+    real = [(K, partial(GraphBatch.collate, subgraphs, SCHEMA, Reach((ANSWER,), K)), K) for K in depths]
+    batches: dict[str, Any] = {
+        "pruned": [(K, replace(base, hops=K).batch, K) for K in depths],
+        "real encoder": real,
+        "real messages": real,
+    }
+    for name in PRUNED:
+        if not only or name in only:
+            points = series("encoder" if name == "real encoder" else "MHGRN, pruned", batches[name], rounds)
+            seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
+            found[name] = {"points": points, "doubled": {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}}
     for axis in ("K", *PRUNED):
-        found[axis]["further_hop"] = further_hop(found[axis]["points"])
+        if axis in found:
+            found[axis]["further_hop"] = further_hop(found[axis]["points"])
     return found
 
 
@@ -284,7 +292,8 @@ def exponents(subgraphs: list[Subgraph], quick: bool = False) -> dict[str, dict[
 
 def summary(found: dict[str, Any]) -> dict[str, dict[str, float]]:
     fits = {axis: {w: round(entry[w], 2) for w in ("time", "memory")} for axis, entry in found.items() if axis not in PRUNED}
-    return fits | {axis: {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in found[axis]["doubled"].items()} for axis in PRUNED}
+    doubled = {axis: found[axis]["doubled"].items() for axis in PRUNED if axis in found}
+    return fits | {axis: {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in ratios} for axis, ratios in doubled.items()}
 
 
 def table_2(quick: bool) -> dict[str, Any]:
@@ -374,9 +383,10 @@ def print_growth(found: dict[str, Any]) -> None:
             first, last = entry["points"][0], entry["points"][-1]
             largest = f"{last['seconds']:.2f} s and {last['memory'] / MB:,.0f} MB at {last['size']:,}"
             print(f"{axis:<10} {first['size']:,} … {largest}: time ^ {entry['time']:.2f}, memory ^ {entry['memory']:.2f}")
-    for axis in PRUNED:
-        print(f"{axis:<16}" + ", ".join(f"{ratio} = {value}" for ratio, value in summary(found)[axis].items()))
-    for axis in ("K", *PRUNED):
+    for axis, ratios in summary(found).items():
+        if axis in PRUNED:
+            print(f"{axis:<16}" + ", ".join(f"{ratio} = {value}" for ratio, value in ratios.items()))
+    for axis in (axis for axis in ("K", *PRUNED) if axis in found):
         cost = ", ".join(f"{1000 * seconds:.0f} ms from K = {K}" for K, seconds in found[axis]["further_hop"].items())
         print(f"{axis:<16}a further hop costs {cost}", flush=True)
 
@@ -437,6 +447,9 @@ def main() -> None:
     parser.add_argument("--kg", type=Path, help="a built graph; otherwise one is built from ../shared/data, if that exists")
     parser.add_argument("--json", type=Path, help="write all points and exponents to this file")
     parser.add_argument("--plots", type=Path, help="write growth.svg and figure-7.svg into this folder")
+    parser.add_argument(
+        "--only", nargs="+", default=[], choices=(*axes(True), *PRUNED), help="these of parts 1 and 2, nothing else"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, which show only that everything runs")
     options = parser.parse_args()
     caps = (50, 100) if options.quick else (25, 50, 100, 200)
@@ -448,20 +461,26 @@ def main() -> None:
         *batches, whole = (synthetic_subgraphs(2 if options.quick else 160, cap) for cap in (*caps, 200))
     numbers: dict[str, Any] = {"width": WIDTH, "threads": 1, "questions": "CommonsenseQA" if real else "synthetic"}
     print(f"processor time of one thread, d = {WIDTH}, forward and backward; exponents of the larger half of the sizes")
-    numbers["growth"] = in_fresh_process(grow, options.quick, whole)
+    numbers["growth"] = in_fresh_process(grow, options.quick, whole, options.only)
     numbers["exponents"] = summary(numbers["growth"])
     print_growth(numbers["growth"])
-    print("table 2, measured (paths in K: the factor of one more hop)", flush=True)
-    numbers["table_2"] = in_fresh_process(table_2, options.quick)
-    print_table(numbers["table_2"])
-    print(f"figure 7, a batch of {numbers['questions']} questions: by K, and by nodes at K = 2", flush=True)
-    depths, rounds = ((1, 2, 3), 1) if options.quick else ((1, 2, 3, 4, 5), 2)
-    numbers["figure_7"] = in_fresh_process(figure_7, batches, depths, rounds)
-    print_figure(numbers["figure_7"])
+    if not options.only:
+        compare(numbers, batches, options.quick)
     if options.json:
         options.json.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if options.plots:
+    if options.plots and not options.only:
         plot(numbers, options.plots)
+
+
+def compare(numbers: dict[str, Any], batches: list[list[Subgraph]], quick: bool) -> None:
+    """Parts 3 and 4, added to ``numbers``."""
+    print("table 2, measured (paths in K: the factor of one more hop)", flush=True)
+    numbers["table_2"] = in_fresh_process(table_2, quick)
+    print_table(numbers["table_2"])
+    print(f"figure 7, a batch of {numbers['questions']} questions: by K, and by nodes at K = 2", flush=True)
+    depths, rounds = ((1, 2, 3), 1) if quick else ((1, 2, 3, 4, 5), 2)
+    numbers["figure_7"] = in_fresh_process(figure_7, batches, depths, rounds)
+    print_figure(numbers["figure_7"])
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_p
 def test_growth_fits_every_axis_and_every_method(tmp_path: Path) -> None:
     pytest.importorskip("torch_geometric")
     found = numbers("growth.py", tmp_path, "--quick", "--plots", tmp_path / "plots")
-    assert list(found["exponents"]) == ["K", "nodes", "edges", "relations", "degree", "pruned", "pruned messages"]
+    assert list(found["exponents"]) == ["K", "nodes", "edges", "relations", "degree", "pruned", "real encoder", "real messages"]
     assert list(found["exponents"]["pruned"]) == ["t(2)/t(1)", "t(4)/t(2)"]
     assert set(found["table_2"]["dense"]["paths"]) == {"K", "n", "m"}
     assert set(found["table_2"]["sparse"]["RGCN"]) == {"K", "n", "m", "Δ"}

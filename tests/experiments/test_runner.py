@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,3 +209,30 @@ def test_damaged_results_are_refused(own_copy: Request) -> None:
         (own_copy.folder / "summary.json").write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             page(own_copy.results)
+
+
+ORPHANED = """
+import os, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from mhgrn.experiments.runner import _begin
+
+pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(1,))
+print(pool.submit(os.getpid).result(), flush=True)
+pool.submit(time.sleep, 600)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks /proc whether a process is there")
+def test_runs_end_with_the_process_that_began_them() -> None:
+    with subprocess.Popen([sys.executable, "-c", ORPHANED], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = Path("/proc") / parent.stdout.readline().strip()
+        assert child.is_dir()
+        parent.kill()
+    for _ in range(300):
+        if not child.is_dir():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it goes on")

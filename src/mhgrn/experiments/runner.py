@@ -3,12 +3,14 @@
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from mhgrn.config import Config
@@ -266,9 +268,17 @@ def _note(cell: Cell, outcome: Any, request: Request, board: Board) -> None:
 def _begin(threads: int) -> None:
     """In a new process: out of reach of the terminal's Ctrl-C, which comes from the parent once; its share of the threads."""
     os.setsid()
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
+
+
+def _end_with(parent: int) -> None:
+    """End when the parent is gone: what was killed should not go on unseen. The run goes on from its checkpoint next time."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _logged(cell: Cell, runs: Path, logs: Path) -> dict[str, Any]:

@@ -163,6 +163,7 @@ def test_two_processes_learn_what_one_does_from_batches_twice_as_large(project: 
     """Twenty steps, every other of which has fewer questions; and nothing is printed or written twice."""
     quiet = {
         "mhgrn__dropout": 0,
+        "mhgrn__initial_scale": 0.3,
         "score_dropout": 0,
         "text__encoder": letter_encoder(tmp_path / "encoder", dropout=0.0),
         "training__epochs": 10,
@@ -219,7 +220,7 @@ import resource, sys
 import torch, numba, transformers, accelerate, mhgrn.training.loop
 from mhgrn.cli import main
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20), used + (400 << 20)))
+resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20), used + (600 << 20)))
 main()
 """
 

@@ -86,6 +86,8 @@ def test_tokens_read_live_and_from_the_cache_give_the_same_scores(
 ) -> None:
     examples = TestKVMem().examples(small_data, starter_graph, tmp_path)
     batch = examples.batch(range(4))
+    assert isinstance(examples.run.model.score, torch.nn.Linear)
+    torch.nn.init.normal_(examples.run.model.score.weight, std=0.1)
     with torch.inference_mode():
         live, cached = (examples.scores(batch, live_text=live) for live in (True, False))
     torch.testing.assert_close(live, cached, rtol=1e-2, atol=1e-2)

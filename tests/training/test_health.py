@@ -61,7 +61,7 @@ def test_a_model_that_tells_no_choices_apart_is_told_of(
 def test_a_loss_at_chance_is_told_of(
     encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
-    still = config(encoder, graph_encoder="none", score_dropout=0, training={"learning_rate": 1e-9}, mhgrn={"initial_scale": 0.01})
+    still = config(encoder, graph_encoder="none", score_dropout=0, training={"learning_rate": 1e-9}, none={"initial_scale": 0.01})
     train(small_data, still, tmp_path / "run", starter_graph)
     assert all("that of guessing" in row["warning"] for row in rows(tmp_path / "run") if "dev_accuracy" in row)
 

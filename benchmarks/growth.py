@@ -5,7 +5,8 @@
 A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
 
 Time is the processor time of a process with one thread, the least of several steps, and memory once taken is kept between steps of
-one size (the price of fresh pages depends on others): what else runs on the machine changes little. Memory is how far a step raises
+one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and 2 each size has a
+process of its own. Memory is how far a step raises
 the process's peak resident memory, free memory having been given back before. An exponent is the slope of a least-squares line
 through the logarithms of the larger half of the sizes: 1 is linear.
 
@@ -208,6 +209,11 @@ def forget() -> None:
     ctypes.CDLL(None).malloc_trim(0)
 
 
+def apart(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], int]], rounds: int) -> list[Point]:
+    """:func:`series` with a fresh process for each size: what was measured before leaves its memory in pieces."""
+    return [point for graph in graphs for point in in_fresh_process(series, method, [graph], rounds)]
+
+
 def memory_of(step: Step) -> int:
     """How much more memory is resident at the peak of a step."""
     forget()
@@ -260,7 +266,7 @@ def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> di
     found: dict[str, Any] = {}
     for axis in shapes:
         if not only or axis in only:
-            found[axis] = fitted(series("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes[axis]], rounds))
+            found[axis] = fitted(apart("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes[axis]], rounds))
     base, depths = shapes["K"][0], (1, 2, 4) if quick else (1, 2, 4, 8, 16)
     real = [(K, partial(GraphBatch.collate, subgraphs, SCHEMA, Reach((ANSWER,), K)), K) for K in depths]
     batches: dict[str, Any] = {
@@ -270,7 +276,7 @@ def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> di
     }
     for name in PRUNED:
         if not only or name in only:
-            points = series("encoder" if name == "real encoder" else "MHGRN, pruned", batches[name], rounds)
+            points = apart("encoder" if name == "real encoder" else "MHGRN, pruned", batches[name], rounds)
             seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
             found[name] = {"points": points, "doubled": {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}}
     for axis in ("K", *PRUNED):
@@ -287,7 +293,7 @@ def further_hop(points: Sequence[Point]) -> dict[int, float]:
 
 def exponents(subgraphs: list[Subgraph], quick: bool = False) -> dict[str, dict[str, float]]:
     """Parts 1 and 2: exponents of time and memory in K, nodes, edges, relations and degree; under ``pruned``, t(2K)/t(K)."""
-    return summary(in_fresh_process(grow, quick, subgraphs))
+    return summary(grow(quick, subgraphs))
 
 
 def summary(found: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -461,7 +467,7 @@ def main() -> None:
         *batches, whole = (synthetic_subgraphs(2 if options.quick else 160, cap) for cap in (*caps, 200))
     numbers: dict[str, Any] = {"width": WIDTH, "threads": 1, "questions": "CommonsenseQA" if real else "synthetic"}
     print(f"processor time of one thread, d = {WIDTH}, forward and backward; exponents of the larger half of the sizes")
-    numbers["growth"] = in_fresh_process(grow, options.quick, whole, options.only)
+    numbers["growth"] = grow(options.quick, whole, options.only)
     numbers["exponents"] = summary(numbers["growth"])
     print_growth(numbers["growth"])
     if not options.only:

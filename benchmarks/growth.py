@@ -5,8 +5,8 @@
 A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
 
 Time is the processor time of a process with one thread, the least of several steps, and memory once taken is kept between steps of
-one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and 2 each size has a
-process of its own. Memory is how far a step raises
+one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and 2 each size has
+a process of its own. Memory is how far a step raises
 the process's peak resident memory, free memory having been given back before. An exponent is the slope of a least-squares line
 through the logarithms of the larger half of the sizes: 1 is linear.
 

@@ -34,7 +34,7 @@ def test_the_list_names_everything(here: Command) -> None:
     shown = here("reproduce", "list")
     assert (shown.code, shown.err) == (0, "")
     assert all(name in shown.out for name in [*names, *found["encoders"]])
-    assert len(names) == 13
+    assert len(names) == 14
     help_text = here("reproduce", "--help").out
     assert all(name in help_text for name in names)
 
@@ -95,6 +95,7 @@ def test_wrong_input_is_one_line(refused: Refused, where: list[str], project: Pr
     refused(["compare", str(project.run), f"{tmp_path}/no"], ["does not exist"])
     refused(["compare", str(project.run), str(project.run), "--split", "dve"], ["Did you mean dev"])
     refused(["reproduce", "cases", "--run", f"{tmp_path}/no", *results], ["does not exist"])
+    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["has no folder commonsenseqa"])
 
 
 def test_a_cell_that_was_not_run_cannot_be_verified(here: Command, where: list[str], tmp_path: Path) -> None:

@@ -214,6 +214,26 @@ def cases(
     _print_result(find_cases(run, split, count, seed, data), results / "cases", as_json)
 
 
+def breakdown(
+    data: Data,
+    name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
+    encoder: Encoder = "minilm",
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    baseline: Annotated[str, typer.Option(help="The system beside which others are counted right or wrong.")] = "none",
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where each system of a finished experiment is right: by kind of question, and where others are not."""
+    from mhgrn.experiments.breakdown import breakdown as break_down
+    from mhgrn.experiments.papers import Experiment, TextSettings
+
+    prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
+    folder = results / Path(name).stem / Path(encoder).stem
+    _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json)
+
+
 @app.command()
 def table(
     name: Annotated[str | None, typer.Argument(help="An experiment's name.", show_default=False)] = None,
@@ -320,7 +340,7 @@ def add_to(parent: typer.Typer) -> None:
 
     for name, about in TRAINED.items():
         app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(_command(name))
-    commands = (properties, parameters, splits, scalability, path_counts, cases)
+    commands = (properties, parameters, splits, scalability, path_counts, cases, breakdown)
     for command in commands:
         name = command.__name__.replace("_", "-")
         assert name in PRINTED

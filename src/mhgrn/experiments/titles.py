@@ -28,6 +28,7 @@ PRINTED = {
     "parameters": About("table 11", "numbers of parameters"),
     "path-counts": About("figure 2", "how many relational paths there are"),
     "scalability": About("table 2, figure 7", "time of a training step by hops and by nodes"),
+    "breakdown": About("not in the paper", "where each system of an experiment is right, and the others are not"),
     "cases": About("figure 8", "questions with the paths behind their answers"),
 }
 """Experiments that train nothing."""

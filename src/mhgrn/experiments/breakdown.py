@@ -1,0 +1,96 @@
+"""Where each system of a finished experiment is right: by kind of question, and beside the others."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.data.prepared import PreparedData
+from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.errors import UserError
+from mhgrn.experiments.cells import read_result
+from mhgrn.experiments.printed import result
+from mhgrn.experiments.summary import read_summary, right_answers
+from mhgrn.storage import fingerprint
+
+PUBLISHED_NODES = 200
+Flags = NDArray[np.bool_]
+
+
+def breakdown(folder: Path, data: PreparedData, split: str, baseline: str = "none") -> dict[str, Any]:
+    """A row for each system: its accuracy on all questions of ``split`` and on some kinds of them, mean of its seeds; and how
+    often it is right where ``baseline`` is wrong, wrong where that is right, and right where no other system is."""
+    summary = read_summary(folder)
+    numbers = list(data.answered_split(split))
+    ids = fingerprint([data.questions[q].id for q in numbers])
+    right: dict[str, NDArray[np.float64]] = {}  # of each system: the share of its seeds that answer a question rightly
+    for system in summary["systems"]:
+        cells = [read_result(folder / "cells" / f"{system}.{seed}.json") for seed in summary["systems"][system]["seeds"]]
+        if any(cell["splits"].get(split, {}).get("ids") != ids for cell in cells):
+            raise UserError(
+                f"{folder}: the results of {system} are not of these {split} questions; name the data they were made of."
+            )
+        right[system] = np.mean([right_answers(cell, split) for cell in cells], axis=0)
+    if baseline not in right:
+        raise UserError(f"{folder} has no results of {baseline}; run it, or name another system: {', '.join(right)}.")
+    groups = kinds(data, numbers)
+    rows = []
+    for system, mine in right.items():
+        others = [theirs for name, theirs in right.items() if name != system]
+        alone = (mine > 0.5) & ~np.any([theirs > 0.5 for theirs in others], axis=0) if others else mine > 0.5
+        gains, losses = mine * (1 - right[baseline]), (1 - mine) * right[baseline]
+        shares = [_percent(mine), *(_percent(mine[group]) for group in groups.values())]
+        rows.append([summary["labels"][system], *shares, _percent(gains), _percent(losses), str(int(alone.sum()))])
+    label = summary["labels"][baseline]
+    columns = ["system", "all", *groups, f"right, {label} wrong", f"wrong, {label} right", "alone right"]
+    sizes = ", ".join(f"{name}: {int(group.sum()):,}" for name, group in groups.items())
+    notes = [
+        f"{len(numbers):,} {split} questions of {summary['experiment']}, {summary['encoder_label']}; accuracies in per cent, means"
+        f" of the seeds. Questions of each kind: {sizes}.",
+        f"Nodes and facts are means over a question's choices; facts in thirds; the published code cuts at {PUBLISHED_NODES} nodes."
+        " Links are facts between a concept of the question and one of the choice: the right choice has more of them than any"
+        " other, or as many as the best other, or fewer.",
+        "Right and wrong beside another system are products of the shares of seeds. Alone right: questions that most of its seeds"
+        " answer rightly and most seeds of no other system do.",
+    ]
+    return result("breakdown", columns, rows, notes)
+
+
+def _percent(shares: NDArray[np.float64]) -> str:
+    return f"{100 * shares.mean():.1f}" if len(shares) else "–"
+
+
+def kinds(data: PreparedData, numbers: Sequence[int]) -> dict[str, Flags]:
+    """Which questions are of which kind, [questions] each."""
+    nodes, facts, lead = (np.zeros(len(numbers)) for _ in range(3))
+    for row, number in enumerate(numbers):
+        graphs = [data.subgraph(s) for s in range(data.statement_ptr[number], data.statement_ptr[number + 1])]
+        nodes[row] = np.mean([len(g.concepts) for g in graphs])
+        facts[row] = np.mean([len(g.head) for g in graphs])
+        links = [links_of(g.types, g.head, g.tail) for g in graphs]
+        answer = data.questions[number].answer
+        assert answer is not None
+        lead[row] = links[answer] - max(links[:answer] + links[answer + 1 :], default=0)
+    low, high = np.quantile(facts, [1 / 3, 2 / 3]) if len(facts) else (0.0, 0.0)
+    return {
+        f"≤ {PUBLISHED_NODES} nodes": nodes <= PUBLISHED_NODES,
+        f"> {PUBLISHED_NODES} nodes": nodes > PUBLISHED_NODES,
+        "few facts": facts <= low,
+        "some facts": (facts > low) & (facts <= high),
+        "many facts": facts > high,
+        "most links": lead > 0,
+        "as many links": lead == 0,
+        "fewer links": lead < 0,
+    }
+
+
+def links_of(types: NDArray[Any], head: NDArray[Any], tail: NDArray[Any]) -> int:
+    """Facts between a question's and an answer's concept.
+
+    >>> links_of(np.array([0, 1, 2]), np.array([0, 1, 0]), np.array([1, 0, 2]))
+    2
+    """
+    ends = types[head], types[tail]
+    return int(sum(((one == QUESTION) & (other == ANSWER)).sum() for one, other in (ends, ends[::-1])))

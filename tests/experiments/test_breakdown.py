@@ -1,0 +1,63 @@
+"""Where each system is right, against counting question by question."""
+
+import numpy as np
+import pytest
+
+from mhgrn.data.prepared import PreparedData
+from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.errors import UserError
+from mhgrn.experiments.breakdown import breakdown, kinds
+from mhgrn.experiments.cells import read_result
+from mhgrn.experiments.papers import Experiment, TextSettings
+from mhgrn.experiments.runner import Request
+from mhgrn.experiments.summary import right_answers
+
+
+@pytest.fixture
+def data(finished: Request) -> PreparedData:
+    return finished.sources.prepared(Experiment.named(finished.name).data, TextSettings.named("minilm"))
+
+
+def test_shares_are_those_of_the_cells(finished: Request, data: PreparedData) -> None:
+    found = breakdown(finished.folder, data, "dev")
+    right = {
+        name: np.array([right_answers(read_result(finished.folder / "cells" / f"{name}.{seed}.json"), "dev") for seed in (0, 1)])
+        for name in ("none", "edge-types", "mhgrn")
+    }
+    groups = kinds(data, list(data.split("dev")))
+    assert found["columns"][1:-3] == ["all", *groups]
+    for row, (name, mine) in zip(found["rows"], right.items(), strict=True):
+        for shown, group in zip(row[1:-3], [np.ones(mine.shape[1], bool), *groups.values()], strict=True):
+            assert shown == (f"{100 * mine[:, group].mean():.1f}" if group.any() else "–")
+        pairs = [(a, b) for a in mine for b in right["none"]]
+        assert row[-3] == f"{100 * np.mean([a & ~b for a, b in pairs]):.1f}"
+        assert row[-2] == f"{100 * np.mean([~a & b for a, b in pairs]):.1f}"
+        others = [theirs for other, theirs in right.items() if other != name]
+        assert row[-1] == str(int((mine.all(0) & ~np.any([theirs.all(0) for theirs in others], axis=0)).sum()))
+
+
+def test_kinds_of_questions_by_hand(data: PreparedData) -> None:
+    numbers = list(data.split("dev"))
+    found = kinds(data, numbers)
+    for row, number in enumerate(numbers):
+        graphs = [data.subgraph(s) for s in range(data.statement_ptr[number], data.statement_ptr[number + 1])]
+        links = []
+        for graph in graphs:
+            ends = zip(graph.types[graph.head].tolist(), graph.types[graph.tail].tolist(), strict=True)
+            links.append(sum(sorted(pair) == [QUESTION, ANSWER] for pair in ends))
+        right = links.pop(data.questions[number].answer)
+        assert [bool(found[k][row]) for k in ("most links", "as many links", "fewer links")] == [
+            right > max(links),
+            right == max(links),
+            right < max(links),
+        ]
+        assert found["≤ 200 nodes"][row] == (sum(len(g.concepts) for g in graphs) / len(graphs) <= 200)
+    thirds = [found[k] for k in ("few facts", "some facts", "many facts")]
+    assert (np.sum(thirds, axis=0) == 1).all()
+
+
+def test_results_of_other_questions_are_refused(finished: Request, data: PreparedData) -> None:
+    with pytest.raises(UserError, match="no results of gcn; run it, or name another system: none, edge-types, mhgrn"):
+        breakdown(finished.folder, data, "dev", "gcn")
+    with pytest.raises(UserError, match="are not of these train questions"):
+        breakdown(finished.folder, data, "train")

@@ -1,4 +1,7 @@
-"""Where each system is right, against counting question by question."""
+"""Where each system is right, against counting question by question; how it learnt, against its run."""
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,7 +9,7 @@ import pytest
 from mhgrn.data.prepared import PreparedData
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.errors import UserError
-from mhgrn.experiments.breakdown import breakdown, kinds
+from mhgrn.experiments.breakdown import breakdown, curves, kinds
 from mhgrn.experiments.cells import read_result
 from mhgrn.experiments.papers import Experiment, TextSettings
 from mhgrn.experiments.runner import Request
@@ -61,3 +64,17 @@ def test_results_of_other_questions_are_refused(finished: Request, data: Prepare
         breakdown(finished.folder, data, "dev", "gcn")
     with pytest.raises(UserError, match="are not of these train questions"):
         breakdown(finished.folder, data, "train")
+
+
+def test_curves_are_those_of_the_runs(finished: Request, tmp_path: Path) -> None:
+    found, draw = curves(finished.folder)
+    runs = [json.loads((finished.folder / "cells" / f"mhgrn.{seed}.json").read_text("utf-8"))["run"] for seed in (0, 1)]
+    logs = [(finished.sources.work / "runs" / run / "metrics.jsonl").read_text("utf-8").splitlines() for run in runs]
+    epochs = [[row for row in map(json.loads, log) if "dev_accuracy" in row] for log in logs]
+    assert len(epochs[0]) == len(epochs[1]) == 2
+    mean = [[np.mean([run[i][key] for run in epochs]) for i in range(2)] for key in ("loss", "dev_accuracy")]
+    row = next(row for row in found["rows"] if row[0] == "MHGRN")
+    np.testing.assert_allclose([float(x) for x in row[1].split(", ")], mean[0], atol=0.006)
+    np.testing.assert_allclose([float(x) for x in row[2].split(", ")], 100 * np.array(mean[1]), atol=0.06)
+    draw(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -234,6 +234,19 @@ def breakdown(
     _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json)
 
 
+def curves(
+    name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
+    encoder: Encoder = "minilm",
+    results: Results = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Training loss and dev accuracy of each system of a finished experiment, epoch by epoch."""
+    from mhgrn.experiments.breakdown import curves as read_curves
+
+    found, draw = read_curves(results / Path(name).stem / Path(encoder).stem)
+    _print_result(found, results / "curves", as_json, draw)
+
+
 @app.command()
 def table(
     name: Annotated[str | None, typer.Argument(help="An experiment's name.", show_default=False)] = None,
@@ -340,7 +353,7 @@ def add_to(parent: typer.Typer) -> None:
 
     for name, about in TRAINED.items():
         app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(_command(name))
-    commands = (properties, parameters, splits, scalability, path_counts, cases, breakdown)
+    commands = (properties, parameters, splits, scalability, path_counts, cases, breakdown, curves)
     for command in commands:
         name = command.__name__.replace("_", "-")
         assert name in PRINTED

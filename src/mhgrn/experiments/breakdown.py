@@ -1,6 +1,6 @@
-"""Where each system of a finished experiment is right: by kind of question, and beside the others."""
+"""More of a finished experiment: where each system is right, by kind of question and beside the others, and how it learnt."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ def breakdown(folder: Path, data: PreparedData, split: str, baseline: str = "non
     """A row for each system: its accuracy on all questions of ``split`` and on some kinds of them, mean of its seeds; and how
     often it is right where ``baseline`` is wrong, wrong where that is right, and right where no other system is."""
     summary = read_summary(folder)
+    of_system = _cells(folder, summary)
     numbers = list(data.answered_split(split))
     ids = fingerprint([data.questions[q].id for q in numbers])
     right: dict[str, NDArray[np.float64]] = {}  # of each system: the share of its seeds that answer a question rightly
-    for system in summary["systems"]:
-        cells = [read_result(folder / "cells" / f"{system}.{seed}.json") for seed in summary["systems"][system]["seeds"]]
+    for system, cells in of_system.items():
         if any(cell["splits"].get(split, {}).get("ids") != ids for cell in cells):
             raise UserError(
                 f"{folder}: the results of {system} are not of these {split} questions; name the data they were made of."
@@ -56,6 +56,57 @@ def breakdown(folder: Path, data: PreparedData, split: str, baseline: str = "non
         " answer rightly and most seeds of no other system do.",
     ]
     return result("breakdown", columns, rows, notes)
+
+
+def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
+    """A row for each system that learns: its training loss and its dev accuracy after each epoch, means of its seeds."""
+    summary = read_summary(folder)
+    lines: dict[str, list[NDArray[np.float64]]] = {}  # by label: after each epoch [loss, dev]
+    for system, cells in _cells(folder, summary).items():
+        runs = [cell.get("curve", []) for cell in cells]
+        epochs = [[run[i] for run in runs if len(run) > i] for i in range(max(map(len, runs)))]
+        if epochs:
+            means = [np.mean([(point["loss"], 100 * point["dev"]) for point in epoch], axis=0) for epoch in epochs]
+            lines[summary["labels"][system]] = means
+    rows = [
+        [label, ", ".join(f"{loss:.2f}" for loss, _ in line), ", ".join(f"{dev:.1f}" for _, dev in line)]
+        for label, line in lines.items()
+    ]
+    notes = [
+        f"{summary['experiment']}, {summary['encoder_label']}: means of the seeds, after the first, the second, … epoch. Runs that"
+        " ended early count as far as they went."
+    ]
+    found = result("curves", ["system", "training loss", "dev accuracy"], rows, notes)
+
+    def draw(path: Path) -> None:
+        from mhgrn.drawing.figures import check_image, plotting, write_figure
+
+        check_image(path)
+        with plotting():
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=(10.4, 4.2), layout="constrained")
+            for axes, part, what in zip(figure.subplots(1, 2), (0, 1), ("training loss", "dev accuracy in per cent"), strict=True):
+                for number, (label, line) in enumerate(lines.items()):
+                    style = "-" if number < 10 else "--"  # there are ten colours
+                    axes.plot(
+                        range(1, len(line) + 1), [point[part] for point in line], style, marker="o", markersize=3, label=label
+                    )
+                axes.set_xlabel("epoch")
+                axes.set_ylabel(what)
+                axes.xaxis.get_major_locator().set_params(integer=True)
+                axes.grid(alpha=0.3)
+            axes.legend(fontsize=7)
+            write_figure(figure, path)
+
+    return found, draw
+
+
+def _cells(folder: Path, summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        system: [read_result(folder / "cells" / f"{system}.{seed}.json") for seed in entry["seeds"]]
+        for system, entry in summary["systems"].items()
+    }
 
 
 def _percent(shares: NDArray[np.float64]) -> str:

@@ -96,6 +96,7 @@ def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "parameters": parameter_count(run.model),
         "epochs": len(epochs),
         "best_epoch": run.about["metrics"]["epoch"],
+        "curve": [{"loss": round(row["loss"], 4), "dev": round(row["dev_accuracy"], 6)} for row in epochs if "loss" in row],
         "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
         "config": cell.config,
         "data": {"name": data.about["dataset"], "fingerprint": data.fingerprint, "graph": graph.fingerprint},

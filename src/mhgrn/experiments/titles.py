@@ -29,6 +29,7 @@ PRINTED = {
     "path-counts": About("figure 2", "how many relational paths there are"),
     "scalability": About("table 2, figure 7", "time of a training step by hops and by nodes"),
     "breakdown": About("not in the paper", "where each system of an experiment is right, and the others are not"),
+    "curves": About("not in the paper", "training loss and dev accuracy of each system by epoch"),
     "cases": About("figure 8", "questions with the paths behind their answers"),
 }
 """Experiments that train nothing."""

@@ -83,9 +83,9 @@ class MHGRNConfig(Section):
     initial_mean: float = Field(
         1.0, description="around which relation weights begin, with initial_scale: level (times I, if full)"
     )
-
     counting: bool = Field(
-        False, description="multiply messages by log (1 + the weight of all their walks), which their mean hides"
+        False,
+        description="let the score also know how many walks there are from question to choice, which a mean of messages hides",
     )
 
     @field_validator("heads")

@@ -49,8 +49,6 @@ OPTIONS: list[dict[str, Any]] = [
     {"relation_weights": "basis", "relation_bases": 1},
     {"relation_weights": "basis", "relation_bases": 3},
     {"epsilon": 0.5},
-    {"counting": True},
-    {"counting": True, "zero_hop": True, "walks_from": "question"},
 ]
 
 
@@ -138,8 +136,7 @@ def defined(model: MHGRN, s: Tensor, features: Tensor, batch: GraphBatch, hops: 
                 end = value(layer.g, "g", graphs[i], types[i])  # ε is compared with weights without g, which cancels
                 alpha = torch.exp(torch.as_tensor(exponent(nodes, relations) - end))
                 total, d = total + alpha * message, d + alpha
-            mean = total / (d + settings.get("epsilon", 0.0)) if d > 0 else total
-            z.append(torch.log(1 + d) * mean if settings.get("counting") else mean)
+            z.append(total / (d + settings.get("epsilon", 0.0)) if d > 0 else total)
         query = layer.length_query(s[graphs[i] : graphs[i] + 1])[0]
         length = torch.softmax(torch.stack([query @ z_k / math.sqrt(DIM) for z_k in z]), dim=0)
         read = sum((a * z_k for a, z_k in zip(length, z, strict=True)), torch.zeros(DIM, dtype=torch.float64))
@@ -281,3 +278,42 @@ def test_the_hidden_layer_of_the_score() -> None:
     hidden = (hidden - hidden.mean(1, keepdim=True)) / (hidden.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt()
     expected = functional.gelu(hidden, approximate="tanh") @ last.weight.T + last.bias
     torch.testing.assert_close(score, expected[:, 0])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"walks_from": "question"}, {"without": ["attention"]}, {"pool": "all"}, {"layers": 2}], ids=str
+)
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_counting_adds_the_weights_of_walks_from_question_to_answer_to_the_score(hops: int, settings: dict[str, Any]) -> None:
+    model, plain = model_of(hops, counting=True, **settings), model_of(hops, **settings)
+    plain.load_state_dict({name: value for name, value in model.state_dict().items() if name != "counts.weight"})
+    assert model.counts is not None
+    for seed in (0, 5):
+        s, features, batch = inputs(seed)
+        encoding, without = model(s, features, batch), plain(s, features, batch)
+        torch.testing.assert_close(encoding.g, without.g)
+        assert without.score is None
+        types, graphs, pooled = batch.types.tolist(), batch.graph.tolist(), set(encoding.pooled.tolist())
+        counts = torch.zeros(batch.graph_count, hops, batch.relation_count, dtype=torch.float64)
+        for k in range(1, hops + 1):
+            for walk in oracles.walks(batch, k):
+                nodes, relations = walk
+                if types[nodes[0]] == QUESTION and nodes[-1] in pooled:
+                    alpha = oracles.log_alpha(walk, encoding.traces[-1].weights, batch).exp()
+                    counts[graphs[nodes[0]], k - 1, relations[0]] += alpha.item()
+        torch.testing.assert_close(encoding.score, (counts.log1p() * model.counts.weight).sum((1, 2)))
+        if settings == {}:
+            encoding.score.sum().backward(retain_graph=True)
+            reached = {"counts.weight", "layers.0.delta.0.weight", "layers.0.f.0.weight"} | (
+                {"layers.0.tau"} if hops > 1 else set()
+            )
+            moved = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+            assert reached <= moved
+            model.zero_grad()
+
+
+def test_counting_begins_at_zero() -> None:
+    config = Config.of({"mhgrn": {"counting": True}}).mhgrn
+    model = MHGRN(Dims(S, FEATURES, 2 * RELATIONS), config)
+    assert model.counts is not None
+    assert not model.counts.weight.any()

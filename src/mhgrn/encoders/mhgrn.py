@@ -9,7 +9,36 @@ from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialise
-from mhgrn.nn.message_passing import Backend
+from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
+
+
+class WalkCounts(nn.Module):
+    """What walks there are, beside what they say: a term of the score.
+
+    .. math:: Σ_{k,r} w_{k,r} \\log(1 + Σ α(walk))
+
+    over the walks of k hops from the question's concepts to the pooled nodes whose first relation is r, weighted by the layer's
+    own structured attention. Its messages, means over walks, are the same for one walk and for a thousand like it.
+    """
+
+    def __init__(self, hops: int, relation_count: int, backend: Backend = "auto") -> None:
+        super().__init__()
+        self.backend: Backend = backend
+        self.weight = nn.Parameter(torch.zeros(hops, relation_count))
+
+    def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor) -> Tensor:
+        """[G]"""
+        K, m = self.weight.shape
+        asked = batch.types == QUESTION
+        weights = weights._replace(start=weights.start.masked_fill(~asked, -torch.inf))
+        first = torch.ones(K, m, m, device=asked.device)
+        first[0] = torch.eye(m)  # a walk's message is 1 at its first relation
+        share, log_d = multi_hop_messages(
+            first.new_ones(len(asked), m), weights, first, first.new_ones(K - 1, m), batch, self.backend, pooled
+        )
+        of_node = share.double() * log_d.exp()[..., None]  # [K, n, m]
+        counts = of_node.new_zeros(K, batch.graph_count, m).index_add(1, batch.graph[pooled], of_node)
+        return torch.einsum("km,kgm->g", self.weight, counts.log1p().to(self.weight.dtype))
 
 
 class MHGRN(GraphEncoder):
@@ -52,10 +81,10 @@ class MHGRN(GraphEncoder):
                 without=settings.without,
                 context_transition=settings.context_transition,
                 relation_bases=settings.relation_bases,
-                counting=settings.counting,
             )
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
+        self.counts = WalkCounts(hops, dims.relation_count) if settings.counting else None
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
         self.reset_parameters(settings.initial_scale, settings.initial_mean)
@@ -89,7 +118,8 @@ class MHGRN(GraphEncoder):
             # rows that no walk carries further stay zero
             h = out if needed is pooled else out.new_zeros(len(h), out.shape[1]).index_copy(0, needed, out)
         g, attention = self.pool(s, h, batch.graph[pooled])
-        return GraphEncoding(g, pooled, attention, traces)
+        score = self.counts(traces[-1].weights, batch, pooled) if self.counts is not None else None
+        return GraphEncoding(g, pooled, attention, traces, score=score)
 
     def _pooled_nodes(self, batch: GraphBatch) -> Tensor:
         if self.pooled_types is None:

@@ -7,7 +7,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mhgrn.config import Component, components
 from mhgrn.data.batch import GraphBatch
@@ -44,9 +43,7 @@ class MHGRNLayer(nn.Module):
 
     Widths are free: ``in_dim`` of h, ``message_dim`` of x and z, ``out_dim`` of h'; ``sentence_dim=0`` is no sentence, and what
     would depend on it is learned as it is. ``without`` names components to leave out (:data:`mhgrn.config.Component`);
-    ``context_transition`` adds to τ an MLP of s. With ``counting``, z_i^k is multiplied by log (1 + d_i^k), d_i^k being the weight
-    of all walks of k hops into i: z_i^k alone, a mean, is the same for one walk and for a thousand like it. Walks into other nodes
-    than answers bring nothing with ``walks_to="answer"``.
+    ``context_transition`` adds to τ an MLP of s. Walks into other nodes than answers bring nothing with ``walks_to="answer"``.
 
     g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1 is never used, and one length leaves no choice:
     ``published_count`` keeps such parameters, because the published number of parameters has them, with a zero gradient.
@@ -74,10 +71,9 @@ class MHGRNLayer(nn.Module):
         relation_bases: int = 8,
         node_types: int = NODE_TYPES,
         published_count: bool = True,
-        counting: bool = False,
     ) -> None:
         super().__init__()
-        self.hops, self.epsilon, self.activation, self.counting = hops, epsilon, activation, counting
+        self.hops, self.epsilon, self.activation = hops, epsilon, activation
         self.walks_from, self.walks_to, self.zero_hop = walks_from, walks_to, zero_hop
         self.relation_count = relation_count
         left_out = components(without)
@@ -131,8 +127,6 @@ class MHGRNLayer(nn.Module):
             z, log_d = self.messages(x, weights, batch, needed, edge_log_weight)  # [K, n, d], [K, n]
         if self.epsilon:
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
-        if self.counting:
-            z = z * functional.softplus(log_d).to(z.dtype)[..., None]
         if self.zero_hop:
             z = torch.cat([x[needed][None], z])  # [1 + K, n, d]
         if self.length_query is None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.data.prepared import PreparedData, edges_between
 from mhgrn.errors import UserError
 from mhgrn.experiments.cells import read_result
 from mhgrn.experiments.printed import result
@@ -117,10 +116,10 @@ def kinds(data: PreparedData, numbers: Sequence[int]) -> dict[str, Flags]:
     """Which questions are of which kind, [questions] each."""
     nodes, facts, lead = (np.zeros(len(numbers)) for _ in range(3))
     for row, number in enumerate(numbers):
-        graphs = [data.subgraph(s) for s in range(data.statement_ptr[number], data.statement_ptr[number + 1])]
+        graphs = data.subgraphs(number)
         nodes[row] = np.mean([len(g.concepts) for g in graphs])
         facts[row] = np.mean([len(g.head) for g in graphs])
-        links = [links_of(g.types, g.head, g.tail) for g in graphs]
+        links = [edges_between(g) for g in graphs]
         answer = data.questions[number].answer
         assert answer is not None
         lead[row] = links[answer] - max(links[:answer] + links[answer + 1 :], default=0)
@@ -135,13 +134,3 @@ def kinds(data: PreparedData, numbers: Sequence[int]) -> dict[str, Flags]:
         "as many links": lead == 0,
         "fewer links": lead < 0,
     }
-
-
-def links_of(types: NDArray[Any], head: NDArray[Any], tail: NDArray[Any]) -> int:
-    """Facts between a question's and an answer's concept.
-
-    >>> links_of(np.array([0, 1, 2]), np.array([0, 1, 0]), np.array([1, 0, 2]))
-    2
-    """
-    ends = types[head], types[tail]
-    return int(sum(((one == QUESTION) & (other == ANSWER)).sum() for one, other in (ends, ends[::-1])))

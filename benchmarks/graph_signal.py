@@ -112,7 +112,7 @@ def accuracy(text: Tensor, graph: Tensor, query: int, answer: Tensor, splits: di
     best = 0.0
     for _ in range(EPOCHS):
         model.train()
-        for part in train[torch.randperm(len(train))].split(BATCH):
+        for part in torch.split(train[torch.randperm(len(train))], BATCH):
             loss = functional.cross_entropy(model(text[part], graph[part]), answer[part])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

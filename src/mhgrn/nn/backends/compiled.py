@@ -58,6 +58,16 @@ class _Plan:
         g0, g1 = self.graphs(first, last)
         return int(self.index.graph_ptr[g0]), int(self.index.graph_ptr[g1])
 
+    def largest(self, ptr: Array, first: int, last: int) -> int:
+        """The most states or exits, whose ``ptr`` is given, that one of the graphs has."""
+        g0, g1 = self.graphs(first, last)
+        return int(np.diff(ptr[self.index.graph_ptr[g0 : g1 + 1]]).max(initial=0))
+
+    def room_for_exits(self, buffers: Buffers, d: int, dtype: np.dtype[Any], first: int, last: int) -> tuple[Array, Array, Array]:
+        """Y, L_exit and weight of a graph."""
+        most = self.largest(self.index.exit_ptr, first, last)
+        return buffers.empty((most, d), dtype), buffers.empty((most,), np.float64), buffers.empty((most,), np.float64)
+
     def graphs(self, first: int, last: int) -> tuple[int, int]:
         return int(self.index.block_ptr[first]), int(self.index.block_ptr[last])
 
@@ -119,9 +129,11 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
     if W.dim() == 3:
 
         def forward(first: int, last: int) -> None:
+            here = Buffers()
             kernels.forward(
                 *plan.graphs(first, last), plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, *weights, tau, T, tau_top, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d,
+                *plan.room_for_exits(here, d, dtype, first, last),
             )  # fmt: skip
 
         in_parts(forward, index.block_count)
@@ -132,6 +144,7 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
 
     def hop(k: int, first: int, last: int) -> None:
         v, L, p, q = (array[k] for array in kept[:4])
+        here = Buffers()
         if k == 0:
             kernels.first_hop(
                 *plan.graphs(first, last), *index.walk, index.edge_ptr, index.edge_source, plan.depth, *weights, x.numpy(), v, L, p
@@ -140,6 +153,7 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
             kernels.next_hop(
                 k + 1, *plan.graphs(first, last), *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
                 plan.depth, plan.exit_depth, relation.numpy(), tau, T, tau_top, kept.mu[k - 1], ones, kept.L[k - 1], v, L, p, q,
+                *plan.room_for_exits(here, d, dtype, first, last),
             )  # fmt: skip
 
     def read(k: int, first: int, last: int) -> None:
@@ -164,29 +178,42 @@ def _backward(
     grad_W = np.zeros((blocks, K, m, d), dtype)
     grad_tau = np.zeros((blocks if is_shared else len(relation), m, m))
     grad_x, grad_start, grad_delta = np.zeros(x.shape, dtype), np.zeros(len(x)), np.zeros(relation.shape)
+    buffers = Buffers()
+    out = _edges_by_exit(index, buffers)
     if W.dim() == 3:
 
         def backward(first: int, last: int) -> None:
+            here, most = Buffers(), plan.largest(index.state_ptr, first, last)
             kernels.backward(
                 first, last, index.block_ptr, plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d, grad_z, grad_log_d,
                 grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
+                here.empty((2, most, d), dtype), here.empty((2, most), np.float64), *out,
             )  # fmt: skip
 
         in_parts(backward, blocks)
         total_W = torch.from_numpy(grad_W.sum(0))
     else:
-        total_W = _backward_with_matrices(plan, kept, grad_z, grad_log_d, x, W, grad_delta, grad_tau, is_shared, grad_x, grad_start)
+        grads = grad_delta, grad_tau, is_shared, grad_x, grad_start
+        total_W = _backward_with_matrices(plan, kept, grad_z, grad_log_d, x, W, *grads, out, buffers)
     grad_turn = grad_tau.sum(0) if is_shared else grad_tau
     return (*(torch.from_numpy(g) for g in (grad_x, grad_start, grad_delta, grad_turn)), total_W)
+
+
+def _edges_by_exit(index: WalkIndex, buffers: Buffers) -> tuple[Array, Array, Array, Array]:
+    """Room for the edges out of each exit: first and end [exits], edge and state [edges]."""
+    exits, edges = len(index.exit_relation), len(index.edge_exit)
+    ends = buffers.empty((exits,), np.int64), buffers.empty((exits,), np.int64)
+    return (*ends, buffers.empty((edges,), np.int64), buffers.empty((edges,), np.int32))
 
 
 def _backward_with_matrices(
     plan: _Plan, kept: _Kept, grad_z: Array, grad_log_d: Array, x: Tensor, W: Tensor,
     grad_delta: Array, grad_tau: Array, is_shared: bool, grad_x: Array, grad_start: Array,
+    out: tuple[Array, Array, Array, Array], buffers: Buffers,
 ) -> Tensor:  # fmt: skip
     """Fills in the gradients it is given, and returns that of W."""
-    index, buffers = plan.index, Buffers()
+    index = plan.index
     (K, states, d), m = kept.v.shape, W.shape[1]
     ones, unused = np.ones((m, d), kept.v.dtype), np.zeros((index.block_count, m, d), kept.v.dtype)
     grad, grad_before = (buffers.empty((states, d), kept.v.dtype) for _ in range(2))
@@ -214,9 +241,14 @@ def _backward_with_matrices(
                         k + 1, g0, g1, 0, *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
                         plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad_v, beta,
                         kept.mu[k - 1], ones, grad_before, beta_before, unused[block], grad_delta,
-                        grad_tau[block if is_shared else g0],
+                        grad_tau[block if is_shared else g0], *out,
                     )  # fmt: skip
 
+    def list_exits(first: int, last: int) -> None:
+        ptrs = index.state_ptr, index.exit_ptr, index.edge_ptr, index.edge_exit
+        kernels.list_exits(*plan.nodes(first, last), *ptrs, *out[:2])
+
+    in_parts(list_exits, index.block_count)
     for k in reversed(range(K)):
         in_parts(partial(unread, k), index.block_count)
         mine = plan.states_by_relation(k + 1, m)

@@ -63,10 +63,10 @@ class _Plan:
         g0, g1 = self.graphs(first, last)
         return int(np.diff(ptr[self.index.graph_ptr[g0 : g1 + 1]]).max(initial=0))
 
-    def room_for_exits(self, buffers: Buffers, d: int, dtype: np.dtype[Any], first: int, last: int) -> tuple[Array, Array, Array]:
-        """Y, L_exit and weight of a graph."""
+    def room_for_exits(self, buffers: Buffers, d: int, dtype: np.dtype[Any], first: int, last: int) -> list[Array]:
+        """For messages, log-weights and weights of the exits of any one of the graphs."""
         most = self.largest(self.index.exit_ptr, first, last)
-        return buffers.empty((most, d), dtype), buffers.empty((most,), np.float64), buffers.empty((most,), np.float64)
+        return [buffers.empty((most, d), dtype), *(buffers.empty((most,), np.float64) for _ in range(2))]
 
     def graphs(self, first: int, last: int) -> tuple[int, int]:
         return int(self.index.block_ptr[first]), int(self.index.block_ptr[last])
@@ -178,8 +178,6 @@ def _backward(
     grad_W = np.zeros((blocks, K, m, d), dtype)
     grad_tau = np.zeros((blocks if is_shared else len(relation), m, m))
     grad_x, grad_start, grad_delta = np.zeros(x.shape, dtype), np.zeros(len(x)), np.zeros(relation.shape)
-    buffers = Buffers()
-    out = _edges_by_exit(index, buffers)
     if W.dim() == 3:
 
         def backward(first: int, last: int) -> None:
@@ -188,32 +186,24 @@ def _backward(
                 first, last, index.block_ptr, plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d, grad_z, grad_log_d,
                 grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
-                here.empty((2, most, d), dtype), here.empty((2, most), np.float64), *out,
+                here.empty((2, most, d), dtype), here.empty((2, most), np.float64),
+                *plan.room_for_exits(here, d, dtype, first, last)[:2],
             )  # fmt: skip
 
         in_parts(backward, blocks)
         total_W = torch.from_numpy(grad_W.sum(0))
     else:
-        grads = grad_delta, grad_tau, is_shared, grad_x, grad_start
-        total_W = _backward_with_matrices(plan, kept, grad_z, grad_log_d, x, W, *grads, out, buffers)
+        total_W = _backward_with_matrices(plan, kept, grad_z, grad_log_d, x, W, grad_delta, grad_tau, is_shared, grad_x, grad_start)
     grad_turn = grad_tau.sum(0) if is_shared else grad_tau
     return (*(torch.from_numpy(g) for g in (grad_x, grad_start, grad_delta, grad_turn)), total_W)
-
-
-def _edges_by_exit(index: WalkIndex, buffers: Buffers) -> tuple[Array, Array, Array, Array]:
-    """Room for the edges out of each exit: first and end [exits], edge and state [edges]."""
-    exits, edges = len(index.exit_relation), len(index.edge_exit)
-    ends = buffers.empty((exits,), np.int64), buffers.empty((exits,), np.int64)
-    return (*ends, buffers.empty((edges,), np.int64), buffers.empty((edges,), np.int32))
 
 
 def _backward_with_matrices(
     plan: _Plan, kept: _Kept, grad_z: Array, grad_log_d: Array, x: Tensor, W: Tensor,
     grad_delta: Array, grad_tau: Array, is_shared: bool, grad_x: Array, grad_start: Array,
-    out: tuple[Array, Array, Array, Array], buffers: Buffers,
 ) -> Tensor:  # fmt: skip
     """Fills in the gradients it is given, and returns that of W."""
-    index = plan.index
+    index, buffers = plan.index, Buffers()
     (K, states, d), m = kept.v.shape, W.shape[1]
     ones, unused = np.ones((m, d), kept.v.dtype), np.zeros((index.block_count, m, d), kept.v.dtype)
     grad, grad_before = (buffers.empty((states, d), kept.v.dtype) for _ in range(2))
@@ -227,6 +217,8 @@ def _backward_with_matrices(
         )  # fmt: skip
 
     def back(k: int, grad_v: Array, first: int, last: int) -> None:
+        here = Buffers()
+        room = plan.room_for_exits(here, d, kept.v.dtype, first, last)
         for block in range(first, last):
             for g0, g1 in (
                 [plan.graphs(block, block + 1)] if is_shared else [(g, g + 1) for g in range(*plan.graphs(block, block + 1))]
@@ -241,14 +233,9 @@ def _backward_with_matrices(
                         k + 1, g0, g1, 0, *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
                         plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad_v, beta,
                         kept.mu[k - 1], ones, grad_before, beta_before, unused[block], grad_delta,
-                        grad_tau[block if is_shared else g0], *out,
+                        grad_tau[block if is_shared else g0], *room[:2],
                     )  # fmt: skip
 
-    def list_exits(first: int, last: int) -> None:
-        ptrs = index.state_ptr, index.exit_ptr, index.edge_ptr, index.edge_exit
-        kernels.list_exits(*plan.nodes(first, last), *ptrs, *out[:2])
-
-    in_parts(list_exits, index.block_count)
     for k in reversed(range(K)):
         in_parts(partial(unread, k), index.block_count)
         mine = plan.states_by_relation(k + 1, m)

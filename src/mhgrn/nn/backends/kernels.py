@@ -4,14 +4,50 @@ Names as there: L is the log-weight of a state or exit, v the mean message of a 
 made elsewhere, with a scale of 1), Y the mean message of an exit, T = exp τ with the later relation first. p, q and c are the
 shares of edges in their state, of turns in their exit, and of states in their node. Shares are made of exponentials relative to
 the largest of a node or graph; where all parts of one vanish beside that, they are made again from the logarithms, so that nothing
-is lost to underflow.
+is lost to underflow. Where a graph is far larger than the caches, rows are fetched before their turn comes.
 """
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from mhgrn.compiled import kernel, sum_kernel
 
 TINY = 1e-250
+FAR = 1 << 22  # bytes of rows that are worth fetching ahead; less is in some cache anyway
+AHEAD = 8  # edges
+LINE = 64  # bytes of a cache line
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fetch(typing_context: Any, array: Any, row: Any, column: Any) -> Any:
+    """Ask for the cache line of an element of a matrix. It computes nothing, and no place is wrong."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        matrix = context.make_array(kind)(context, builder, arguments[0])
+        place = [context.cast(builder, a, t, types.intp) for a, t in zip(arguments[1:], signature.args[1:], strict=True)]
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        )
+        address = builder.bitcast(cgutils.get_item_pointer(context, builder, kind, matrix, place, wraparound=False), byte)
+        builder.call(prefetch, [address, number(0), number(3), number(1)])  # to read; into all caches; data
+        return context.get_dummy_value()
+
+    return types.void(array, row, column), generate
+
+
+@kernel
+def _fetch_ahead(rows, row, first, last, offset):  # type: ignore[no-untyped-def]
+    """Ask for the rows of the edges that come ``AHEAD`` after first … last."""
+    for e in range(first + AHEAD, min(last + AHEAD, len(row))):
+        for c in range(0, rows.shape[1], LINE // rows.itemsize):
+            _fetch(rows, row[e] - offset, c)
 
 
 @kernel
@@ -80,32 +116,6 @@ def _gather(out, o, share, first, last, rows, row, offset):  # type: ignore[no-u
 
 
 @sum_kernel
-def _gather_more(out, o, share, edge, row, first, last, rows, offset):  # type: ignore[no-untyped-def]
-    """out[o] += Σ share[edge[i]] · rows[row[i] - offset] over i = first … last, four rows at a time."""
-    d = out.shape[1]
-    i = first + (last - first) % 4
-    if i == first + 1:
-        a, j = share[edge[first]], row[first] - offset
-        for c in range(d):
-            out[o, c] += a * rows[j, c]
-    elif i == first + 2:
-        a, j, b, k = share[edge[first]], row[first] - offset, share[edge[first + 1]], row[first + 1] - offset
-        for c in range(d):
-            out[o, c] += a * rows[j, c] + b * rows[k, c]
-    elif i == first + 3:
-        a, j, b, k = share[edge[first]], row[first] - offset, share[edge[first + 1]], row[first + 1] - offset
-        e, n = share[edge[first + 2]], row[first + 2] - offset
-        for c in range(d):
-            out[o, c] += a * rows[j, c] + b * rows[k, c] + e * rows[n, c]
-    while i < last:
-        a, j, b, k = share[edge[i]], row[i] - offset, share[edge[i + 1]], row[i + 1] - offset
-        e, n, f, q = share[edge[i + 2]], row[i + 2] - offset, share[edge[i + 3]], row[i + 3] - offset
-        for c in range(d):
-            out[o, c] += a * rows[j, c] + b * rows[k, c] + e * rows[n, c] + f * rows[q, c]
-        i += 4
-
-
-@sum_kernel
 def _share_out(p, first, last, weight, logs, row, offset, top):  # type: ignore[no-untyped-def]
     """The shares p of the edges first … last, and the logarithm of their sum; each has the weight of the row it comes from.
 
@@ -140,6 +150,7 @@ def first_hop(  # type: ignore[no-untyped-def]
     for g in range(g0, g1):
         n0, n1 = graph_ptr[g], graph_ptr[g + 1]
         top = _top(start, n0, n1)
+        far = (n1 - n0) * x.shape[1] * x.itemsize > FAR
         weight = np.zeros(n1 - n0)
         if top > -np.inf:
             for i in range(n0, n1):
@@ -148,6 +159,8 @@ def first_hop(  # type: ignore[no-untyped-def]
             if depth[i] < 1:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
+                if far:
+                    _fetch_ahead(x, edge_source, edge_ptr[s], edge_ptr[s + 1], 0)
                 log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, start[n0:n1], edge_source, n0, top)
                 L[s] = log_sum + delta[g, state_relation[s]]
                 _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], x, edge_source, 0)
@@ -208,12 +221,15 @@ def next_hop(  # type: ignore[no-untyped-def]
                     _mix(Y, x - x0, q, turn, M, s1 - s0)
                     top = max(top, L_exit[x - x0])
                 turn += s1 - s0
+        far = (exit_ptr[n1] - x0) * d * Y.itemsize > FAR
         for x in range(exit_ptr[n1] - x0):
             weight[x] = np.exp(L_exit[x] - top) if top > -np.inf else 0.0
         for i in range(n0, n1):
             if depth[i] < hop:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
+                if far:
+                    _fetch_ahead(Y, edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
                 log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, L_exit, edge_exit, x0, top)
                 L[s] = log_sum + delta[g, state_relation[s]]
                 _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], Y, edge_exit, x0)
@@ -263,59 +279,51 @@ def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, o,
                 grad[s - o, c] += share * grad_z[row, c]
 
 
-@kernel
-def list_exits(n0, n1, state_ptr, exit_ptr, edge_ptr, edge_exit, out_first, out_end):  # type: ignore[no-untyped-def]
-    """Where the edges out of each exit of the nodes n0 … n1 will stand, once :func:`hop_back` has come to them."""
-    for x in range(exit_ptr[n0], exit_ptr[n1]):
-        out_end[x] = 0
-    for e in range(edge_ptr[state_ptr[n0]], edge_ptr[state_ptr[n1]]):
-        out_end[edge_exit[e]] += 1
-    place = edge_ptr[state_ptr[n0]]
-    for x in range(exit_ptr[n0], exit_ptr[n1]):
-        out_first[x] = place
-        place += out_end[x]
-        out_end[x] = out_first[x]
-
-
 @sum_kernel
 def hop_back(  # type: ignore[no-untyped-def]
     hop, g0, g1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
     depth, exit_depth, p, q, v, scale, grad, beta, mu_before, scale_before, grad_before, beta_before,
-    grad_scale, grad_delta, grad_tau, out_first, out_end, out_edge, out_state,
+    grad_scale, grad_delta, grad_tau, grad_Y, beta_Y,
 ):  # fmt: skip
-    """The adjoint of :func:`next_hop`: from gradients of this hop's states, which it spoils, to those of the hop before.
+    """The adjoint of :func:`next_hop`: from gradients of this hop's states to those of the hop before.
 
     With β the gradient of the log-weights at fixed messages, a share's gradient needs no product an edge:
     ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β. Gradients of states stand ``o`` places before them.
-    Exits gather from the states they lead to: each place is written once. Edges join the list of their exit at the hop from
-    which on they matter; hops fall.
+    grad_Y and beta_Y have room for a graph's exits.
     """
     d = v.shape[1]
     m = scale.shape[0]
-    grad_Y, beta_Y = np.empty((m, d), v.dtype), np.empty(m)
     M = np.empty((m, d), v.dtype)
     here = np.empty(m, np.int64)  # the exits of a node that matter
     zero = v.dtype.type(0)
+    grad_v = np.empty(d, v.dtype)
     for g in range(g0, g1):
         n0, n1 = graph_ptr[g], graph_ptr[g + 1]
+        x0 = exit_ptr[n0]
+        far = (exit_ptr[n1] - x0) * d * v.itemsize > FAR
+        for x in range(exit_ptr[n1] - x0):
+            if exit_depth[x0 + x] >= hop:
+                beta_Y[x] = 0
+                for c in range(d):
+                    grad_Y[x, c] = 0
         for i in range(n0, n1):
             if depth[i] < hop:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
                 r = state_relation[s]
-                along = zero
+                along = v.dtype.type(0)
                 for c in range(d):
-                    grad_s = grad[s - o, c]
-                    grad_v = scale[r, c] * grad_s
-                    along += grad_v * v[s, c]
-                    grad_scale[r, c] += grad_s * v[s, c]
-                    grad[s - o, c] = grad_v
+                    grad_v[c] = scale[r, c] * grad[s - o, c]
+                    along += grad_v[c] * v[s, c]
+                    grad_scale[r, c] += grad[s - o, c] * v[s, c]
                 grad_delta[g, r] += along + beta[s - o]
-                if depth[i] == hop:
-                    for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                        place = out_end[edge_exit[e]]
-                        out_edge[place], out_state[place] = e, s
-                        out_end[edge_exit[e]] = place + 1
+                if far:
+                    _fetch_ahead(grad_Y, edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
+                for e in range(edge_ptr[s], edge_ptr[s + 1]):
+                    x, share = edge_exit[e] - x0, p[e]
+                    beta_Y[x] += share * beta[s - o]
+                    for c in range(d):
+                        grad_Y[x, c] += share * grad_v[c]
         for i in range(n0, n1):
             if depth[i] < hop - 1:
                 continue
@@ -330,12 +338,6 @@ def hop_back(  # type: ignore[no-untyped-def]
             for x in range(exit_ptr[i], exit_ptr[i + 1]):
                 if exit_depth[x] >= hop:
                     here[count] = x
-                    beta_Y[count] = 0
-                    for c in range(d):
-                        grad_Y[count, c] = 0
-                    for place in range(out_first[x], out_end[x]):
-                        beta_Y[count] += p[out_edge[place]] * beta[out_state[place] - o]
-                    _gather_more(grad_Y, count, p, out_edge, out_state, out_first[x], out_end[x], grad, o)
                     count += 1
             for s in range(s0, s1):
                 first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
@@ -345,7 +347,7 @@ def hop_back(  # type: ignore[no-untyped-def]
                     x1, x2, x3, x4 = here[n], here[n + 1], here[n + 2], here[n + 3]
                     q1, q2 = q[first + x1 * (s1 - s0)], q[first + x2 * (s1 - s0)]
                     q3, q4 = q[first + x3 * (s1 - s0)], q[first + x4 * (s1 - s0)]
-                    y1, y2, y3, y4 = n, n + 1, n + 2, n + 3
+                    y1, y2, y3, y4 = x1 - x0, x2 - x0, x3 - x0, x4 - x0
                     a1, a2, a3, a4 = zero, zero, zero, zero
                     for c in range(d):
                         message = M[s - s0, c]
@@ -366,10 +368,10 @@ def hop_back(  # type: ignore[no-untyped-def]
                     share = q[first + x * (s1 - s0)]
                     along = zero
                     for c in range(d):
-                        along += grad_Y[n, c] * M[s - s0, c]
-                        grad_before[s - o, c] += share * grad_Y[n, c]
-                    beta_before[s - o] += share * beta_Y[n]
-                    grad_tau[r, exit_relation[x]] += share * (along + beta_Y[n])
+                        along += grad_Y[x - x0, c] * M[s - s0, c]
+                        grad_before[s - o, c] += share * grad_Y[x - x0, c]
+                    beta_before[s - o] += share * beta_Y[x - x0]
+                    grad_tau[r, exit_relation[x]] += share * (along + beta_Y[x - x0])
                     n += 1
 
 
@@ -382,6 +384,7 @@ def first_hop_back(  # type: ignore[no-untyped-def]
     d = v.shape[1]
     grad_v = np.empty(d, v.dtype)
     for g in range(g0, g1):
+        far = (graph_ptr[g + 1] - graph_ptr[g]) * d * v.itemsize > FAR
         for i in range(graph_ptr[g], graph_ptr[g + 1]):
             if depth[i] < 1:
                 continue
@@ -393,6 +396,8 @@ def first_hop_back(  # type: ignore[no-untyped-def]
                     along += grad_v[c] * v[s, c]
                     grad_scale[r, c] += grad[s - o, c] * v[s, c]
                 grad_delta[g, r] += along + beta[s - o]
+                if far:
+                    _fetch_ahead(grad_x, edge_source, edge_ptr[s], edge_ptr[s + 1], 0)
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
                     j, share = edge_source[e], p[e]
                     grad_start[j] += share * beta[s - o]
@@ -432,7 +437,7 @@ def backward(  # type: ignore[no-untyped-def]
     b0, b1, block_ptr, row_ptr, needed,
     graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
     depth, exit_depth, x, W, v, L, p, q, z, log_d, grad_z, grad_log_d,
-    grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start, grad, beta, out_first, out_end, out_edge, out_state,
+    grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start, grad, beta, grad_Y, beta_Y,
 ):  # fmt: skip
     """The adjoint of :func:`forward`. Sums over graphs are kept for each block, and for each graph where τ is the graph's own."""
     K = len(W)
@@ -440,8 +445,6 @@ def backward(  # type: ignore[no-untyped-def]
         for g in range(block_ptr[block], block_ptr[block + 1]):
             o = state_ptr[graph_ptr[g]]
             slot = block if is_shared else g
-            if K > 1:
-                list_exits(graph_ptr[g], graph_ptr[g + 1], state_ptr, exit_ptr, edge_ptr, edge_exit, out_first, out_end)
             for k in range(K - 1, -1, -1):
                 this, before = k % 2, (k + 1) % 2
                 unread(
@@ -458,5 +461,5 @@ def backward(  # type: ignore[no-untyped-def]
                         k + 1, g, g + 1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit,
                         turn_ptr, depth, exit_depth, p[k], q[k], v[k], W[k], grad[this], beta[this],
                         v[k - 1], W[k - 1], grad[before], beta[before],
-                        grad_W[block, k], grad_delta, grad_tau[slot], out_first, out_end, out_edge, out_state,
+                        grad_W[block, k], grad_delta, grad_tau[slot], grad_Y, beta_Y,
                     )  # fmt: skip

@@ -186,7 +186,7 @@ def _backward(
                 first, last, index.block_ptr, plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d, grad_z, grad_log_d,
                 grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
-                here.empty((2, most, d), dtype), here.empty((2, most), np.float64),
+                here.empty((most, d), dtype), here.empty((most,), np.float64),
                 *plan.room_for_exits(here, d, dtype, first, last)[:2],
             )  # fmt: skip
 
@@ -206,8 +206,7 @@ def _backward_with_matrices(
     index, buffers = plan.index, Buffers()
     (K, states, d), m = kept.v.shape, W.shape[1]
     ones, unused = np.ones((m, d), kept.v.dtype), np.zeros((index.block_count, m, d), kept.v.dtype)
-    grad, grad_before = (buffers.empty((states, d), kept.v.dtype) for _ in range(2))
-    beta, beta_before = (buffers.empty((states,), np.float64) for _ in range(2))
+    grad, beta = buffers.empty((states, d), kept.v.dtype), buffers.empty((states,), np.float64)
     total = torch.zeros_like(W)
 
     def unread(k: int, first: int, last: int) -> None:
@@ -216,7 +215,7 @@ def _backward_with_matrices(
             k == K - 1, 0, grad, beta,
         )  # fmt: skip
 
-    def back(k: int, grad_v: Array, first: int, last: int) -> None:
+    def back(k: int, first: int, last: int) -> None:
         here = Buffers()
         room = plan.room_for_exits(here, d, kept.v.dtype, first, last)
         for block in range(first, last):
@@ -226,13 +225,13 @@ def _backward_with_matrices(
                 if k == 0:
                     kernels.first_hop_back(
                         g0, g1, 0, *index.walk, index.edge_ptr, index.edge_source, plan.depth, kept.p[0], kept.v[0], ones,
-                        grad_v, beta, x.numpy(), unused[block], grad_delta, grad_x, grad_start,
+                        grad, beta, x.numpy(), unused[block], grad_delta, grad_x, grad_start,
                     )  # fmt: skip
                 else:
                     kernels.hop_back(
                         k + 1, g0, g1, 0, *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
-                        plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad_v, beta,
-                        kept.mu[k - 1], ones, grad_before, beta_before, unused[block], grad_delta,
+                        plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad, beta,
+                        kept.mu[k - 1], ones, unused[block], grad_delta,
                         grad_tau[block if is_shared else g0], *room[:2],
                     )  # fmt: skip
 
@@ -240,9 +239,8 @@ def _backward_with_matrices(
         in_parts(partial(unread, k), index.block_count)
         mine = plan.states_by_relation(k + 1, m)
         _add_outer(total[k], grad, kept.v[k], mine)
-        in_parts(partial(back, k, _by_relation(grad, W[k].transpose(1, 2), mine)), index.block_count)
-        grad, grad_before = grad_before, grad
-        beta, beta_before = beta_before, beta
+        grad = _by_relation(grad, W[k].transpose(1, 2), mine)
+        in_parts(partial(back, k), index.block_count)
     return total
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import oracles
 from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER, Subgraph
+from mhgrn.data.subgraphs import ANSWER, OTHER, Subgraph
 from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
 
 RELATIONS = 2  # and their reverses
@@ -19,7 +19,7 @@ BACKENDS: list[Backend] = ["compiled", "plain", "dense"]
 
 
 def inputs(
-    batch: GraphBatch, seed: int, K: int, full: bool, dtype: torch.dtype, spread: float = 3.0
+    batch: GraphBatch, seed: int, K: int, full: bool, dtype: torch.dtype, spread: float = 3.0, d: int = 3
 ) -> tuple[Tensor, WalkWeights, Tensor, Tensor]:
     """Random messages and attention with logits within ±spread."""
     generator = torch.Generator().manual_seed(seed)
@@ -27,7 +27,7 @@ def inputs(
     def uniform(*shape: int, scale: float = 1.0) -> Tensor:
         return ((2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1) * scale).to(dtype).requires_grad_()
 
-    N, G, m, d = len(batch.concepts), batch.graph_count, batch.relation_count, 3
+    N, G, m = len(batch.concepts), batch.graph_count, batch.relation_count
     weights = WalkWeights(uniform(N, scale=spread), uniform(G, m, scale=spread), uniform(m, m, scale=spread))
     square = (d, d) if full else (d,)
     return uniform(N, d), weights, uniform(K, m, *square), uniform(K - 1, *square)
@@ -152,6 +152,34 @@ def test_threads_do_not_change_a_bit(full: bool) -> None:
         torch.set_num_threads(before)
     for one, three in zip(*results, strict=True):
         assert torch.equal(one, three)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_graph_beyond_the_caches_gives_what_the_plain_form_gives(full: bool) -> None:
+    """Its rows, of more than 4 MB, are fetched ahead."""
+    rng, nodes, edges = np.random.default_rng(0), 3000, 9000
+    triples = rng.integers(0, nodes, edges), rng.integers(0, RELATIONS, edges), rng.integers(0, nodes, edges)
+    types = rng.choice([OTHER, ANSWER], nodes).astype(np.uint8)
+    batch = GraphBatch.collate([Subgraph(np.arange(nodes), types, *triples)] * 2, RELATIONS)
+    at = inputs(batch, 0, 3, full, torch.float64, d=200)
+    for needed in (None, (batch.types == ANSWER).nonzero()[:, 0]):
+        (z, log_d), (expected, log_expected) = (
+            multi_hop_messages(*at, batch, backend, needed) for backend in ("compiled", "plain")
+        )
+        assert_close(z, expected, 1e-10)
+        assert_close(log_d, log_expected, 1e-10)
+        assert_close(joined(gradients(z, at)), joined(gradients(expected, at)), 1e-10)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_backward_pass_may_come_after_other_forward_passes(full: bool) -> None:
+    """Memory is used again only when nobody needs what it holds."""
+    batches = [oracles.random_batch(np.random.default_rng(seed), 3, RELATIONS) for seed in (1, 2, 1)]
+    ats = [inputs(batch, seed, 3, full, torch.float64) for seed, batch in enumerate(batches)]
+    alone = [gradients(multi_hop_messages(*at, batch, "compiled").z, at) for at, batch in zip(ats, batches, strict=True)]
+    together = [multi_hop_messages(*at, batch, "compiled").z for at, batch in zip(ats, batches, strict=True)]
+    for z, at, expected in zip(together, ats, alone, strict=True):
+        assert torch.equal(joined(gradients(z, at)), joined(expected))
 
 
 def test_edges_may_come_in_any_order() -> None:

@@ -58,6 +58,16 @@ class _Plan:
         g0, g1 = self.graphs(first, last)
         return int(self.index.graph_ptr[g0]), int(self.index.graph_ptr[g1])
 
+    def largest(self, ptr: Array, first: int, last: int) -> int:
+        """The most states or exits, whose ``ptr`` is given, that one of the graphs has."""
+        g0, g1 = self.graphs(first, last)
+        return int(np.diff(ptr[self.index.graph_ptr[g0 : g1 + 1]]).max(initial=0))
+
+    def room_for_exits(self, buffers: Buffers, d: int, dtype: np.dtype[Any], first: int, last: int) -> list[Array]:
+        """For messages, log-weights and weights of the exits of any one of the graphs."""
+        most = self.largest(self.index.exit_ptr, first, last)
+        return [buffers.empty((most, d), dtype), *(buffers.empty((most,), np.float64) for _ in range(2))]
+
     def graphs(self, first: int, last: int) -> tuple[int, int]:
         return int(self.index.block_ptr[first]), int(self.index.block_ptr[last])
 
@@ -119,9 +129,11 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
     if W.dim() == 3:
 
         def forward(first: int, last: int) -> None:
+            here = Buffers()
             kernels.forward(
                 *plan.graphs(first, last), plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, *weights, tau, T, tau_top, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d,
+                *plan.room_for_exits(here, d, dtype, first, last),
             )  # fmt: skip
 
         in_parts(forward, index.block_count)
@@ -132,6 +144,7 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
 
     def hop(k: int, first: int, last: int) -> None:
         v, L, p, q = (array[k] for array in kept[:4])
+        here = Buffers()
         if k == 0:
             kernels.first_hop(
                 *plan.graphs(first, last), *index.walk, index.edge_ptr, index.edge_source, plan.depth, *weights, x.numpy(), v, L, p
@@ -140,6 +153,7 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
             kernels.next_hop(
                 k + 1, *plan.graphs(first, last), *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
                 plan.depth, plan.exit_depth, relation.numpy(), tau, T, tau_top, kept.mu[k - 1], ones, kept.L[k - 1], v, L, p, q,
+                *plan.room_for_exits(here, d, dtype, first, last),
             )  # fmt: skip
 
     def read(k: int, first: int, last: int) -> None:
@@ -167,10 +181,13 @@ def _backward(
     if W.dim() == 3:
 
         def backward(first: int, last: int) -> None:
+            here, most = Buffers(), plan.largest(index.state_ptr, first, last)
             kernels.backward(
                 first, last, index.block_ptr, plan.row_ptr, plan.needed, *index.walk, *index.exits, *index.edges, index.turn_ptr,
                 plan.depth, plan.exit_depth, x.numpy(), W.numpy(), *kept[:4], kept.z, kept.log_d, grad_z, grad_log_d,
                 grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
+                here.empty((most, d), dtype), here.empty((most,), np.float64),
+                *plan.room_for_exits(here, d, dtype, first, last)[:2],
             )  # fmt: skip
 
         in_parts(backward, blocks)
@@ -189,8 +206,7 @@ def _backward_with_matrices(
     index, buffers = plan.index, Buffers()
     (K, states, d), m = kept.v.shape, W.shape[1]
     ones, unused = np.ones((m, d), kept.v.dtype), np.zeros((index.block_count, m, d), kept.v.dtype)
-    grad, grad_before = (buffers.empty((states, d), kept.v.dtype) for _ in range(2))
-    beta, beta_before = (buffers.empty((states,), np.float64) for _ in range(2))
+    grad, beta = buffers.empty((states, d), kept.v.dtype), buffers.empty((states,), np.float64)
     total = torch.zeros_like(W)
 
     def unread(k: int, first: int, last: int) -> None:
@@ -199,7 +215,9 @@ def _backward_with_matrices(
             k == K - 1, 0, grad, beta,
         )  # fmt: skip
 
-    def back(k: int, grad_v: Array, first: int, last: int) -> None:
+    def back(k: int, first: int, last: int) -> None:
+        here = Buffers()
+        room = plan.room_for_exits(here, d, kept.v.dtype, first, last)
         for block in range(first, last):
             for g0, g1 in (
                 [plan.graphs(block, block + 1)] if is_shared else [(g, g + 1) for g in range(*plan.graphs(block, block + 1))]
@@ -207,23 +225,22 @@ def _backward_with_matrices(
                 if k == 0:
                     kernels.first_hop_back(
                         g0, g1, 0, *index.walk, index.edge_ptr, index.edge_source, plan.depth, kept.p[0], kept.v[0], ones,
-                        grad_v, beta, x.numpy(), unused[block], grad_delta, grad_x, grad_start,
+                        grad, beta, x.numpy(), unused[block], grad_delta, grad_x, grad_start,
                     )  # fmt: skip
                 else:
                     kernels.hop_back(
                         k + 1, g0, g1, 0, *index.walk, *index.exits, index.edge_ptr, index.edge_exit, index.turn_ptr,
-                        plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad_v, beta,
-                        kept.mu[k - 1], ones, grad_before, beta_before, unused[block], grad_delta,
-                        grad_tau[block if is_shared else g0],
+                        plan.depth, plan.exit_depth, kept.p[k], kept.q[k], kept.v[k], ones, grad, beta,
+                        kept.mu[k - 1], ones, unused[block], grad_delta,
+                        grad_tau[block if is_shared else g0], *room[:2],
                     )  # fmt: skip
 
     for k in reversed(range(K)):
         in_parts(partial(unread, k), index.block_count)
         mine = plan.states_by_relation(k + 1, m)
         _add_outer(total[k], grad, kept.v[k], mine)
-        in_parts(partial(back, k, _by_relation(grad, W[k].transpose(1, 2), mine)), index.block_count)
-        grad, grad_before = grad_before, grad
-        beta, beta_before = beta_before, beta
+        grad = _by_relation(grad, W[k].transpose(1, 2), mine)
+        in_parts(partial(back, k), index.block_count)
     return total
 
 

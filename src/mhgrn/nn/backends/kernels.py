@@ -4,14 +4,50 @@ Names as there: L is the log-weight of a state or exit, v the mean message of a 
 made elsewhere, with a scale of 1), Y the mean message of an exit, T = exp τ with the later relation first. p, q and c are the
 shares of edges in their state, of turns in their exit, and of states in their node. Shares are made of exponentials relative to
 the largest of a node or graph; where all parts of one vanish beside that, they are made again from the logarithms, so that nothing
-is lost to underflow.
+is lost to underflow. Where a graph is far larger than the caches, rows are fetched before their turn comes.
 """
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from mhgrn.compiled import kernel, sum_kernel
 
 TINY = 1e-250
+FAR = 1 << 22  # bytes of rows that are worth fetching ahead; less is in some cache anyway
+AHEAD = 8  # edges
+LINE = 64  # bytes of a cache line
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _fetch(typing_context: Any, array: Any, place: Any) -> Any:
+    """Ask for the cache line of an element of a contiguous array, counted through all rows. It computes nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        elements = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        )
+        address = builder.bitcast(builder.gep(elements, [arguments[1]]), byte)
+        builder.call(prefetch, [address, number(0), number(3), number(1)])  # to read; into all caches; data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@kernel
+def _fetch_ahead(rows, numbers, row, first, last, offset):  # type: ignore[no-untyped-def]
+    """Ask for the rows, and the numbers that stand by them, of the edges that come ``AHEAD`` after first … last."""
+    d = rows.shape[1]
+    for e in range(first + AHEAD, min(last + AHEAD, len(row))):
+        j = row[e] - offset
+        _fetch(numbers, j)
+        for c in range(0, d, LINE // rows.itemsize):
+            _fetch(rows, j * d + c)
 
 
 @kernel
@@ -114,6 +150,7 @@ def first_hop(  # type: ignore[no-untyped-def]
     for g in range(g0, g1):
         n0, n1 = graph_ptr[g], graph_ptr[g + 1]
         top = _top(start, n0, n1)
+        far = (n1 - n0) * x.shape[1] * x.itemsize > FAR
         weight = np.zeros(n1 - n0)
         if top > -np.inf:
             for i in range(n0, n1):
@@ -122,6 +159,8 @@ def first_hop(  # type: ignore[no-untyped-def]
             if depth[i] < 1:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
+                if far:
+                    _fetch_ahead(x[n0:n1], weight, edge_source, edge_ptr[s], edge_ptr[s + 1], n0)
                 log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, start[n0:n1], edge_source, n0, top)
                 L[s] = log_sum + delta[g, state_relation[s]]
                 _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], x, edge_source, 0)
@@ -130,18 +169,12 @@ def first_hop(  # type: ignore[no-untyped-def]
 @sum_kernel
 def next_hop(  # type: ignore[no-untyped-def]
     hop, g0, g1, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
-    depth, exit_depth, delta, tau, T, tau_top, mu, scale, L_before, v, L, p, q,
+    depth, exit_depth, delta, tau, T, tau_top, mu, scale, L_before, v, L, p, q, Y, L_exit, weight,
 ):  # fmt: skip
-    """From the states of the hop before (mu, L_before) to those of this one."""
+    """From the states of the hop before (mu, L_before) to those of this one; Y, L_exit and weight have room for a graph's exits."""
     d = v.shape[1]
     m = scale.shape[0]
-    most = 0
-    for g in range(g0, g1):
-        most = max(most, exit_ptr[graph_ptr[g + 1]] - exit_ptr[graph_ptr[g]])
-    Y = np.empty((most, d), v.dtype)
     M = np.empty((m, d), v.dtype)
-    L_exit = np.empty(most)
-    weight = np.empty(most)
     a = np.empty(m)
     for g in range(g0, g1):
         t = g if tau.shape[0] > 1 else 0
@@ -188,12 +221,15 @@ def next_hop(  # type: ignore[no-untyped-def]
                     _mix(Y, x - x0, q, turn, M, s1 - s0)
                     top = max(top, L_exit[x - x0])
                 turn += s1 - s0
+        far = (exit_ptr[n1] - x0) * d * Y.itemsize > FAR
         for x in range(exit_ptr[n1] - x0):
             weight[x] = np.exp(L_exit[x] - top) if top > -np.inf else 0.0
         for i in range(n0, n1):
             if depth[i] < hop:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
+                if far:
+                    _fetch_ahead(Y, weight, edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
                 log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, L_exit, edge_exit, x0, top)
                 L[s] = log_sum + delta[g, state_relation[s]]
                 _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], Y, edge_exit, x0)
@@ -246,21 +282,17 @@ def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, o,
 @sum_kernel
 def hop_back(  # type: ignore[no-untyped-def]
     hop, g0, g1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
-    depth, exit_depth, p, q, v, scale, grad, beta, mu_before, scale_before, grad_before, beta_before,
-    grad_scale, grad_delta, grad_tau,
+    depth, exit_depth, p, q, v, scale, grad, beta, mu_before, scale_before,
+    grad_scale, grad_delta, grad_tau, grad_Y, beta_Y,
 ):  # fmt: skip
-    """The adjoint of :func:`next_hop`: from gradients of this hop's states to those of the hop before.
+    """The adjoint of :func:`next_hop`: gradients of this hop's states become those of the hop before, in the same place.
 
     With β the gradient of the log-weights at fixed messages, a share's gradient needs no product an edge:
     ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β. Gradients of states stand ``o`` places before them.
+    grad_Y and beta_Y have room for a graph's exits.
     """
     d = v.shape[1]
     m = scale.shape[0]
-    most = 0
-    for g in range(g0, g1):
-        most = max(most, exit_ptr[graph_ptr[g + 1]] - exit_ptr[graph_ptr[g]])
-    grad_Y = np.empty((most, d), v.dtype)
-    beta_Y = np.empty(most)
     M = np.empty((m, d), v.dtype)
     here = np.empty(m, np.int64)  # the exits of a node that matter
     zero = v.dtype.type(0)
@@ -268,6 +300,7 @@ def hop_back(  # type: ignore[no-untyped-def]
     for g in range(g0, g1):
         n0, n1 = graph_ptr[g], graph_ptr[g + 1]
         x0 = exit_ptr[n0]
+        far = (exit_ptr[n1] - x0) * d * v.itemsize > FAR
         for x in range(exit_ptr[n1] - x0):
             if exit_depth[x0 + x] >= hop:
                 beta_Y[x] = 0
@@ -284,6 +317,8 @@ def hop_back(  # type: ignore[no-untyped-def]
                     along += grad_v[c] * v[s, c]
                     grad_scale[r, c] += grad[s - o, c] * v[s, c]
                 grad_delta[g, r] += along + beta[s - o]
+                if far:
+                    _fetch_ahead(grad_Y, beta_Y, edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
                     x, share = edge_exit[e] - x0, p[e]
                     beta_Y[x] += share * beta[s - o]
@@ -295,10 +330,10 @@ def hop_back(  # type: ignore[no-untyped-def]
             s0, s1 = state_ptr[i], state_ptr[i + 1]
             for s in range(s0, s1):
                 r = state_relation[s]
-                beta_before[s - o] = 0
+                beta[s - o] = 0
                 for c in range(d):
                     M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
-                    grad_before[s - o, c] = 0
+                    grad[s - o, c] = 0
             count = 0
             for x in range(exit_ptr[i], exit_ptr[i + 1]):
                 if exit_depth[x] >= hop:
@@ -321,8 +356,8 @@ def hop_back(  # type: ignore[no-untyped-def]
                         a2 += g2 * message
                         a3 += g3 * message
                         a4 += g4 * message
-                        grad_before[s - o, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
-                    beta_before[s - o] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
+                        grad[s - o, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
+                    beta[s - o] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
                     grad_tau[r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
                     grad_tau[r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
                     grad_tau[r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
@@ -334,8 +369,8 @@ def hop_back(  # type: ignore[no-untyped-def]
                     along = zero
                     for c in range(d):
                         along += grad_Y[x - x0, c] * M[s - s0, c]
-                        grad_before[s - o, c] += share * grad_Y[x - x0, c]
-                    beta_before[s - o] += share * beta_Y[x - x0]
+                        grad[s - o, c] += share * grad_Y[x - x0, c]
+                    beta[s - o] += share * beta_Y[x - x0]
                     grad_tau[r, exit_relation[x]] += share * (along + beta_Y[x - x0])
                     n += 1
 
@@ -349,6 +384,7 @@ def first_hop_back(  # type: ignore[no-untyped-def]
     d = v.shape[1]
     grad_v = np.empty(d, v.dtype)
     for g in range(g0, g1):
+        far = (graph_ptr[g + 1] - graph_ptr[g]) * d * v.itemsize > FAR
         for i in range(graph_ptr[g], graph_ptr[g + 1]):
             if depth[i] < 1:
                 continue
@@ -360,6 +396,8 @@ def first_hop_back(  # type: ignore[no-untyped-def]
                     along += grad_v[c] * v[s, c]
                     grad_scale[r, c] += grad[s - o, c] * v[s, c]
                 grad_delta[g, r] += along + beta[s - o]
+                if far:
+                    _fetch_ahead(grad_x, grad_start, edge_source, edge_ptr[s], edge_ptr[s + 1], 0)
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
                     j, share = edge_source[e], p[e]
                     grad_start[j] += share * beta[s - o]
@@ -376,7 +414,7 @@ def first_hop_back(  # type: ignore[no-untyped-def]
 def forward(  # type: ignore[no-untyped-def]
     g0, g1, row_ptr, needed,
     graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
-    depth, exit_depth, start, delta, tau, T, tau_top, x, W, v, L, p, q, z, log_d,
+    depth, exit_depth, start, delta, tau, T, tau_top, x, W, v, L, p, q, z, log_d, Y, L_exit, weight,
 ):  # fmt: skip
     """All hops with diagonal W, graph by graph: what a hop leaves is still in the cache when the next one reads it."""
     for g in range(g0, g1):
@@ -389,6 +427,7 @@ def forward(  # type: ignore[no-untyped-def]
                 next_hop(
                     k + 1, g, g + 1, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
                     depth, exit_depth, delta, tau, T, tau_top, v[k - 1], W[k - 1], L[k - 1], v[k], L[k], p[k], q[k],
+                    Y, L_exit, weight,
                 )  # fmt: skip
             read(row_ptr[g], row_ptr[g + 1], needed, state_ptr, state_relation, v[k], W[k], L[k], z[k], log_d[k])
 
@@ -398,33 +437,26 @@ def backward(  # type: ignore[no-untyped-def]
     b0, b1, block_ptr, row_ptr, needed,
     graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
     depth, exit_depth, x, W, v, L, p, q, z, log_d, grad_z, grad_log_d,
-    grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start,
+    grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start, grad, beta, grad_Y, beta_Y,
 ):  # fmt: skip
     """The adjoint of :func:`forward`. Sums over graphs are kept for each block, and for each graph where τ is the graph's own."""
-    K, d = len(W), x.shape[1]
-    most = 0
-    for g in range(block_ptr[b0], block_ptr[b1]):
-        most = max(most, state_ptr[graph_ptr[g + 1]] - state_ptr[graph_ptr[g]])
-    grad, beta = np.empty((2, most, d), x.dtype), np.empty((2, most))
     for block in range(b0, b1):
         for g in range(block_ptr[block], block_ptr[block + 1]):
             o = state_ptr[graph_ptr[g]]
             slot = block if is_shared else g
-            for k in range(K - 1, -1, -1):
-                this, before = k % 2, (k + 1) % 2
+            for k in range(len(W) - 1, -1, -1):
                 unread(
-                    row_ptr[g], row_ptr[g + 1], needed, state_ptr, L[k], z[k], log_d[k], grad_z[k], grad_log_d[k], k == K - 1, o,
-                    grad[this], beta[this],
+                    row_ptr[g], row_ptr[g + 1], needed, state_ptr, L[k], z[k], log_d[k], grad_z[k], grad_log_d[k],
+                    k == len(W) - 1, o, grad, beta,
                 )  # fmt: skip
                 if k == 0:
                     first_hop_back(
                         g, g + 1, o, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source, depth, p[0], v[0], W[0],
-                        grad[this], beta[this], x, grad_W[block, 0], grad_delta, grad_x, grad_start,
+                        grad, beta, x, grad_W[block, 0], grad_delta, grad_x, grad_start,
                     )  # fmt: skip
                 else:
                     hop_back(
                         k + 1, g, g + 1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit,
-                        turn_ptr, depth, exit_depth, p[k], q[k], v[k], W[k], grad[this], beta[this],
-                        v[k - 1], W[k - 1], grad[before], beta[before],
-                        grad_W[block, k], grad_delta, grad_tau[slot],
+                        turn_ptr, depth, exit_depth, p[k], q[k], v[k], W[k], grad, beta, v[k - 1], W[k - 1],
+                        grad_W[block, k], grad_delta, grad_tau[slot], grad_Y, beta_Y,
                     )  # fmt: skip

@@ -6,18 +6,19 @@ A step is a forward and a backward pass, d = 100, from a batch's edges to all gr
 
 Time is the processor time of a process with one thread, the least of several steps, and memory once taken is kept between steps of
 one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and 2 each size has
-a process of its own. The first step does not count. Memory is how far a last one raises the process's peak resident memory, free
+a process of its own, K, nodes and part 2 two of them, of which the quicker counts. Large tensors are in huge pages where the system
+has them, as under the ``mhgrn`` command: with small ones an address takes the longer to find the more memory is in use. The first step does not count. Memory is how far a last one raises the process's peak resident memory, free
 memory having been given back before.
 An exponent is the slope of a least-squares line through the logarithms of the larger half of the sizes: 1 is linear.
 
 1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both
    at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned. The first hop costs less
    than half of another: what a further hop costs, (t(2K) - t(K))/K, is printed too. While n is small, time in nodes includes that
-   less and less of the graph fits into caches, so n goes up to where 16 GB of memory end: the larger half is beyond all caches.
+   less and less of the graph fits into caches, so n goes up to 8 GB of memory: the larger half is beyond all caches.
 2. t(2K)/t(K) with everything left out that reaches no answer node: on the random graphs in which K grows, and on a batch of
    questions, of the whole graph encoder, from features to score, and of its messages alone. A question has few answer nodes: the
    last hops are nearly free, which raises the ratio at small K, while a further hop's cost stays the same. No line is fitted here
-   that would even things out, so every K is measured twice, in two processes, and the less time counts.
+   that would even things out.
 3. Table 2: K hops of MHGRN, K layers of RGCN (PyTorch Geometric's ``RGCNConv``), and all simple paths of at most K hops from
    question to answer nodes as KagNet reads them (found and stored, not yet encoded). The dense graph has every edge of every
    relation, the sparse one Δ edges of each relation out of each node; half of the nodes are the question's, half the answer's.
@@ -29,6 +30,7 @@ import argparse
 import ctypes
 import json
 import math
+import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -260,8 +262,8 @@ def axes(quick: bool) -> dict[str, list[Shape]]:
         }
     base = Shape(16_000, 256_000, 34, 2)  # beyond the processor's caches already
     return {
-        "K": [replace(base, hops=K) for K in (1, 2, 4, 6, 8, 10, 12, 14, 16)],
-        "nodes": [replace(base, nodes=n, edges=8 * n) for n in (32_000, 64_000, 128_000, 256_000, 512_000, 1_024_000)],
+        "K": [replace(base, hops=K) for K in (1, 2, 4, 8, 12, 16)],
+        "nodes": [replace(base, nodes=n, edges=8 * n) for n in (16_000, 32_000, 64_000, 128_000, 256_000, 512_000)],
         "edges": [replace(base, nodes=50_000, edges=10_000_000 // 2**i) for i in reversed(range(6))],
         "relations": [replace(base, relations=m) for m in (4, 8, 16, 32, 64, 128, 256)],
         "degree": [replace(base, hub=h) for h in (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)],
@@ -277,9 +279,11 @@ def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> di
     rounds = 1 if quick else 3
     shapes = axes(quick)
     found: dict[str, Any] = {}
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # for the processes below: torch reads it when it first takes memory
     for axis in shapes:
         if not only or axis in only:
-            found[axis] = fitted(apart("MHGRN", [(size_of(axis, s), s.batch, s.hops) for s in shapes[axis]], rounds))
+            graphs = [(size_of(axis, s), s.batch, s.hops) for s in shapes[axis]]
+            found[axis] = fitted(apart("MHGRN", graphs, rounds, passes=2 if axis in ("K", "nodes") and not quick else 1))
     base, depths = shapes["K"][0], (1, 2, 4) if quick else (1, 2, 4, 8, 16)
     real = [(K, partial(GraphBatch.collate, subgraphs, SCHEMA, Reach((ANSWER,), K)), K) for K in depths]
     batches: dict[str, Any] = {
@@ -289,7 +293,9 @@ def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> di
     }
     for name in PRUNED:
         if not only or name in only:
-            points = apart("encoder" if name == "real encoder" else "MHGRN, pruned", batches[name], rounds, passes=2)
+            points = apart(
+                "encoder" if name == "real encoder" else "MHGRN, pruned", batches[name], rounds, passes=1 if quick else 2
+            )
             seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
             found[name] = {"points": points, "doubled": {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}}
     for axis in ("K", *PRUNED):

@@ -43,6 +43,7 @@ def main() -> None:
     """Run the command line: a wrong input is one message and exit code 2, Ctrl-C is exit code 130."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve whatever else runs
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large tensors in huge pages: torch takes them anew at every step
     try:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()  # here, where an error of writing is still ours to report

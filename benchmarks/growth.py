@@ -4,11 +4,11 @@
 
 A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
 
-Time is the processor time of a process with one thread, the least of several steps, and memory once taken is kept between steps of
-one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and 2 each size has
-a process of its own, K, nodes and part 2 two of them, of which the quicker counts. Large tensors are in huge pages where the system
-has them, as under the ``mhgrn`` command: with small ones an address takes the longer to find the more memory is in use. The first step does not count. Memory is how far a last one raises the process's peak resident memory, free
-memory having been given back before.
+Time is the processor time of a process with one thread, the least of several steps after a first one, and memory once taken is kept
+between steps of one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and
+2 each size has its own process; K, nodes and part 2 have two, of which the quicker counts. Large tensors are in huge pages where
+the system has them, as under the ``mhgrn`` command: with small ones an address takes the longer to find the more memory is in use.
+Memory is how far a last step raises the process's peak resident memory, free memory having been given back before.
 An exponent is the slope of a least-squares line through the logarithms of the larger half of the sizes: 1 is linear.
 
 1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both

@@ -77,6 +77,11 @@ def test_systems_that_were_run_before_stay_in_the_summary(own_copy: Request) -> 
     assert summary["systems"]["most-edges"]["dev"]["std"] == 0
 
 
+def test_seeds_that_were_run_before_stay_in_the_summary(own_copy: Request) -> None:
+    before = read_summary(own_copy.folder)["systems"]
+    assert reproduce(replace(own_copy, systems=["none"], seeds=1))["systems"] == before
+
+
 def test_other_settings_make_other_cells(own_copy: Request) -> None:
     changed = replace(own_copy, systems=["edge-types"], seeds=1, changes=["training.epochs=1"])
     summary = reproduce(changed)
@@ -97,7 +102,7 @@ def test_a_budget_shrinks_and_says_so(own_copy: Request) -> None:
     assert summary["estimated_seconds"] > 1e-9
     assert any("longer than the budget" in note for note in summary["notes"])
     whole = reproduce(replace(own_copy, systems=["edge-types"], seeds=4, budget=1e9))
-    assert whole["shrunk"] == ["seeds missing: of none, mhgrn"]  # which were run with two before
+    assert whole["shrunk"] == ["seeds: 2 of none, 2 of mhgrn instead of 4"]  # as they were run before
     assert whole["systems"]["edge-types"]["seeds"] == [0, 1, 2, 3]
 
 
@@ -124,7 +129,7 @@ def test_a_run_that_fails_does_not_take_the_others_with_it(own_copy: Request) ->
     summary = read_summary(results)
     assert summary["systems"]["none"]["seeds"] == [1]
     assert summary["systems"]["mhgrn"]["seeds"] == [0, 1]
-    assert "seeds missing: of none" in summary["shrunk"]
+    assert "seeds: 1 of none, 2 of edge-types, 2 of mhgrn instead of 4" in summary["shrunk"]
 
 
 def test_a_cell_is_verified_answer_by_answer(own_copy: Request) -> None:

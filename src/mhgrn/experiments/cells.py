@@ -56,6 +56,12 @@ class Cell:
         return found if found["key"] == self.key and set(self.splits) <= set(found["splits"]) else None
 
 
+def seeds_of(results: Path, system: str) -> list[int]:
+    """The seeds that a system has results of, whatever their settings."""
+    ends = [path.name[len(system) + 1 : -len(".json")] for path in (results / "cells").glob(f"{system}.*.json")]
+    return sorted(int(end) for end in ends if end.isdecimal())
+
+
 def read_result(path: Path) -> dict[str, Any]:
     """A cell's result, checked."""
     try:

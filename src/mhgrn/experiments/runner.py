@@ -18,7 +18,7 @@ from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
 from mhgrn.experiments.board import Board
 from mhgrn.experiments.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
-from mhgrn.experiments.cells import Cell, made, read_result, run_cell, save_cell
+from mhgrn.experiments.cells import Cell, made, read_result, run_cell, save_cell, seeds_of
 from mhgrn.experiments.leaderboard import write_predictions
 from mhgrn.experiments.papers import Experiment, System, TextSettings
 from mhgrn.experiments.sources import Sources
@@ -305,7 +305,8 @@ def _summary(setup: _Setup, plan: Plan, estimate: float | None) -> dict[str, Any
     for name, system in experiment.systems.items():
         if (system.data or experiment.data) not in setup.data:
             continue
-        results = [setup.cell(name, seed, plan).result(request.folder) for seed in range(plan.seeds)]
+        seeds = {*range(plan.seeds), *seeds_of(request.folder, name)}
+        results = [setup.cell(name, seed, plan).result(request.folder) for seed in sorted(seeds)]
         if any(results):
             found[name] = [result for result in results if result is not None]
     data = {name: _about(prepared) for name, prepared in setup.data.items()}
@@ -354,8 +355,11 @@ def _shrunk(setup: _Setup, plan: Plan, found: dict[str, Any]) -> list[str]:
     """In what respects this is less than the whole experiment."""
     request, experiment = setup.request, setup.experiment
     lines = []
-    if plan.seeds < PAPER_SEEDS:
-        lines.append(f"seeds: {plan.seeds} instead of {PAPER_SEEDS}")
+    few = {name: len(results) for name, results in found.items() if len(results) < PAPER_SEEDS}
+    if few and len(few) == len(found) and len(set(few.values())) == 1:
+        lines.append(f"seeds: {min(few.values())} instead of {PAPER_SEEDS}")
+    elif few:
+        lines.append(f"seeds: {', '.join(f'{count} of {name}' for name, count in few.items())} instead of {PAPER_SEEDS}")
     configs = [experiment.config(name, setup.encoder, setup.text, 0, request.changes) for name in experiment.systems]
     epochs = max(config.training.epochs for config in configs)
     if plan.epochs is not None and plan.epochs < epochs:
@@ -366,5 +370,4 @@ def _shrunk(setup: _Setup, plan: Plan, found: dict[str, Any]) -> list[str]:
     wanted = [name for name, system in experiment.systems.items() if not system.optional]
     if missing := [name for name in wanted if name not in found]:
         lines.append(f"systems not run: {', '.join(missing)}")
-    short = [name for name, results in found.items() if len(results) < plan.seeds]
-    return lines + ([f"seeds missing: of {', '.join(short)}"] if short else [])
+    return lines

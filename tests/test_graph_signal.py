@@ -1,31 +1,15 @@
 """The numbers that benchmarks/graph_signal.py reads off a graph, against counting by hand."""
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 
 from mhgrn.data.subgraphs import Extractor
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.grounding import Mentions
-
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "graph_signal.py"
-
-
-def _module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("graph_signal", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from scripts import benchmark
 
 
 def test_counts_and_links_of_a_small_graph() -> None:
-    signal = _module()
+    signal = benchmark("graph_signal")
     facts = [
         ("child", "AtLocation", "classroom"),
         ("child", "RelatedTo", "classroom"),

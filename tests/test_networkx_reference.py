@@ -1,12 +1,9 @@
 """Grounding and extraction against the plain networkx version, which shares no code with them but words and lemmas."""
 
 import gzip
-import importlib.util
 import json
-import sys
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -17,21 +14,9 @@ from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.starter import HERE
 from mhgrn.text.grounding import Grounder, Mentions
 from mhgrn.text.statements import BUILDERS
+from scripts import benchmark
 
-ROOT = Path(__file__).parents[1]
-
-
-def _module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("networkx_reference", ROOT / "benchmarks" / "networkx_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = _module()
+reference = benchmark("networkx_reference")
 
 
 def check(graph: KnowledgeGraph, statements: list[tuple[str, str]]) -> int:

@@ -137,11 +137,13 @@ def main() -> None:
     degree = np.diff(kg.neighbour_ptr)
     encoder = TextEncoder(Config().text)
     choices = len(data.questions[0].choices)
+    if any(len(question.choices) != choices for question in data.questions):
+        parser.error(f"{options.data}: its questions have different numbers of choices.")
     pairs = [(question.stem, choice) for question in data.questions for choice in question.choices]
     s = SentenceVectors.compute(encoder, pairs, None)(torch.arange(len(pairs)))
-    numbers = [data.subgraph(i) for i in track(range(len(pairs)), "reading graphs")]
-    counts = torch.tensor(np.array([counts_of(g, len(kg.schema)) for g in track(numbers, "counts")]), dtype=torch.float32)
-    links = torch.tensor(np.array([links_of(g, kg, degree) for g in track(numbers, "links")]), dtype=torch.float32)
+    graphs = [data.subgraph(i) for i in track(range(len(pairs)), "reading graphs")]
+    counts = torch.tensor(np.array([counts_of(g, len(kg.schema)) for g in track(graphs, "counts")]), dtype=torch.float32)
+    links = torch.tensor(np.array([links_of(g, kg, degree) for g in track(graphs, "links")]), dtype=torch.float32)
     links = 2 * (links - links.mean(0)) / links.std(0)
     both = torch.cat([counts, links], dim=1)
     none = s.new_zeros(len(s), 0)

@@ -83,6 +83,14 @@ def test_what_people_wrote_stays_text(tmp_path: Path) -> None:
     assert evil in reader.cells
 
 
+def test_what_the_paper_does_not_have_is_not_called_the_papers(tmp_path: Path) -> None:
+    for name in ("curves", "splits"):
+        printed.save(printed.result(name, ["a"], [["b"]]), tmp_path / name)
+    shown = page(tmp_path)
+    assert "<p>Not in the paper: training loss" in shown
+    assert "<p>The paper's table 8: numbers of questions.</p>" in shown
+
+
 def test_folders_without_results_are_refused(tmp_path: Path) -> None:
     for folder, says in ((tmp_path / "no", "is no folder"), (tmp_path, "holds no results")):
         with pytest.raises(UserError, match=says):

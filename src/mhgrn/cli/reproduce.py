@@ -226,7 +226,7 @@ def breakdown(
     as_json: AsJson = False,
 ) -> None:
     """Where each system of a finished experiment is right: by kind of question, and where others are not."""
-    from mhgrn.experiments.breakdown import breakdown as break_down
+    from mhgrn.experiments.analysis import breakdown as break_down
     from mhgrn.experiments.papers import Experiment, TextSettings
 
     prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
@@ -241,7 +241,7 @@ def curves(
     as_json: AsJson = False,
 ) -> None:
     """Training loss and dev accuracy of each system of a finished experiment, epoch by epoch."""
-    from mhgrn.experiments.breakdown import curves as read_curves
+    from mhgrn.experiments.analysis import curves as read_curves
 
     found, draw = read_curves(results / Path(name).stem / Path(encoder).stem)
     _print_result(found, results / "curves", as_json, draw)

@@ -21,7 +21,7 @@ class WalkCounts(nn.Module):
     own structured attention. Its messages, means over walks, are the same for one walk and for a thousand like it.
     """
 
-    def __init__(self, hops: int, relation_count: int, backend: Backend = "auto") -> None:
+    def __init__(self, hops: int, relation_count: int, backend: Backend) -> None:
         super().__init__()
         self.backend: Backend = backend
         self.weight = nn.Parameter(torch.zeros(hops, relation_count))
@@ -84,7 +84,7 @@ class MHGRN(GraphEncoder):
             )
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
-        self.counts = WalkCounts(hops, dims.relation_count) if settings.counting else None
+        self.counts = WalkCounts(hops, dims.relation_count, backend) if settings.counting else None
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
         self.reset_parameters(settings.initial_scale, settings.initial_mean)

@@ -9,7 +9,7 @@ from typing import Any
 from mhgrn.errors import UserError
 from mhgrn.experiments import printed, tables
 from mhgrn.experiments.summary import SUMMARY, read_summary
-from mhgrn.experiments.titles import PRINTED, TRAINED
+from mhgrn.experiments.titles import NOT_IN_PAPER, PRINTED, TRAINED
 from mhgrn.storage import write_text
 
 STYLE = """
@@ -81,7 +81,10 @@ def _anchor(name: str) -> str:
 
 def _about(name: str) -> str:
     about = {**TRAINED, **PRINTED}.get(name)
-    return f"<p>The paper's {escape(about.place)}: {escape(about.title)}.</p>\n" if about else ""
+    if about is None:
+        return ""
+    place = "Not in the paper" if about.place == NOT_IN_PAPER else f"The paper's {escape(about.place)}"
+    return f"<p>{place}: {escape(about.title)}.</p>\n"
 
 
 def _trained(folder: Path) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+NOT_IN_PAPER = "not in the paper"
+
 
 @dataclass(frozen=True)
 class About:
@@ -28,8 +30,8 @@ PRINTED = {
     "parameters": About("table 11", "numbers of parameters"),
     "path-counts": About("figure 2", "how many relational paths there are"),
     "scalability": About("table 2, figure 7", "time of a training step by hops and by nodes"),
-    "breakdown": About("not in the paper", "where each system of an experiment is right, and the others are not"),
-    "curves": About("not in the paper", "training loss and dev accuracy of each system by epoch"),
+    "breakdown": About(NOT_IN_PAPER, "where each system of an experiment is right, and the others are not"),
+    "curves": About(NOT_IN_PAPER, "training loss and dev accuracy of each system by epoch"),
     "cases": About("figure 8", "questions with the paths behind their answers"),
 }
 """Experiments that train nothing."""

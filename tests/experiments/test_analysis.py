@@ -9,7 +9,7 @@ import pytest
 from mhgrn.data.prepared import PreparedData
 from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.errors import UserError
-from mhgrn.experiments.breakdown import breakdown, curves, kinds
+from mhgrn.experiments.analysis import breakdown, curves, kinds
 from mhgrn.experiments.cells import read_result
 from mhgrn.experiments.papers import Experiment, TextSettings
 from mhgrn.experiments.runner import Request

@@ -281,33 +281,35 @@ def test_the_hidden_layer_of_the_score() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"walks_from": "question"}, {"without": ["attention"]}, {"pool": "all"}, {"layers": 2}], ids=str
+    "settings",
+    [{}, {"walks_from": "question"}, {"without": ["attention"]}, {"pool": "all"}, {"layers": 2}, {"context_transition": True}],
+    ids=str,
 )
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_counting_adds_the_weights_of_walks_from_question_to_answer_to_the_score(hops: int, settings: dict[str, Any]) -> None:
     model, plain = model_of(hops, counting=True, **settings), model_of(hops, **settings)
-    plain.load_state_dict({name: value for name, value in model.state_dict().items() if name != "counts.weight"})
+    plain.load_state_dict({name: value for name, value in model.state_dict().items() if not name.startswith("counts.")})
     assert model.counts is not None
     for seed in (0, 5):
         s, features, batch = inputs(seed)
         encoding, without = model(s, features, batch), plain(s, features, batch)
         torch.testing.assert_close(encoding.g, without.g)
         assert without.score is None
-        types, graphs, pooled = batch.types.tolist(), batch.graph.tolist(), set(encoding.pooled.tolist())
-        counts = torch.zeros(batch.graph_count, hops, batch.relation_count, dtype=torch.float64)
+        types, pooled = batch.types.tolist(), set(encoding.pooled.tolist())
+        counts = torch.zeros(len(types), hops, batch.relation_count, dtype=torch.float64)  # by first node
         for k in range(1, hops + 1):
             for walk in oracles.walks(batch, k):
                 nodes, relations = walk
                 if types[nodes[0]] == QUESTION and nodes[-1] in pooled:
                     alpha = oracles.log_alpha(walk, encoding.traces[-1].weights, batch).exp()
-                    counts[graphs[nodes[0]], k - 1, relations[0]] += alpha.item()
-        expected = (counts.log1p() * model.counts.weight).sum((1, 2))
-        for backend in ("compiled", "plain", "dense"):
-            model.counts.backend = backend  # type: ignore[assignment]
-            torch.testing.assert_close(model(s, features, batch).score, expected)
+                    counts[nodes[0], k - 1, relations[0]] += alpha.item()
+        of_graph = torch.stack([counts[batch.graph == g].sum(0) for g in range(batch.graph_count)]).log1p()
+        concepts = torch.stack([counts[batch.graph == g].sum(2).log1p().sum(0) for g in range(batch.graph_count)])
+        expected = (of_graph * model.counts.by_relation).sum((1, 2)) + (concepts * model.counts.by_concept).sum(1)
+        torch.testing.assert_close(encoding.score, expected)
         if settings == {}:
             encoding.score.sum().backward(retain_graph=True)
-            reached = {"counts.weight", "layers.0.delta.0.weight", "layers.0.f.0.weight"} | (
+            reached = {"counts.by_relation", "counts.by_concept", "layers.0.delta.0.weight", "layers.0.f.0.weight"} | (
                 {"layers.0.tau"} if hops > 1 else set()
             )
             moved = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
@@ -319,4 +321,4 @@ def test_counting_begins_at_zero() -> None:
     config = Config.of({"mhgrn": {"counting": True}}).mhgrn
     model = MHGRN(Dims(S, FEATURES, 2 * RELATIONS), config)
     assert model.counts is not None
-    assert not model.counts.weight.any()
+    assert not any(parameter.any() for parameter in model.counts.parameters())

@@ -9,36 +9,47 @@ from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialise
-from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
+from mhgrn.nn.message_passing import Backend, WalkWeights
 
 
 class WalkCounts(nn.Module):
     """What walks there are, beside what they say: a term of the score.
 
-    .. math:: Σ_{k,r} w_{k,r} \\log(1 + Σ α(walk))
+    .. math:: Σ_{k,r} w_{k,r} \\log(1 + Σ_j c_{jkr}) + Σ_k v_k Σ_j \\log(1 + Σ_r c_{jkr})
 
-    over the walks of k hops from the question's concepts to the pooled nodes whose first relation is r, weighted by the layer's
-    own structured attention. Its messages, means over walks, are the same for one walk and for a thousand like it.
+    c_jkr is the weight α, by the layer's own structured attention, of the walks of k hops from the question's concept j to the
+    pooled nodes whose first relation is r. The first sum counts walks by relation, the second the concepts that have any. Messages,
+    means over walks, are the same for one walk and for a thousand like it.
     """
 
-    def __init__(self, hops: int, relation_count: int, backend: Backend) -> None:
+    def __init__(self, hops: int, relation_count: int) -> None:
         super().__init__()
-        self.backend: Backend = backend
-        self.weight = nn.Parameter(torch.zeros(hops, relation_count))
+        self.by_relation = nn.Parameter(torch.zeros(hops, relation_count))
+        self.by_concept = nn.Parameter(torch.zeros(hops))
 
     def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor) -> Tensor:
-        """[G]"""
-        K, m = self.weight.shape
-        asked = batch.types == QUESTION
-        weights = weights._replace(start=weights.start.masked_fill(~asked, -torch.inf))
-        first = torch.ones(K, m, m, device=asked.device)
-        first[0] = torch.eye(m)  # a walk's message is 1 at its first relation
-        share, log_d = multi_hop_messages(
-            first.new_ones(len(asked), m), weights, first, first.new_ones(K - 1, m), batch, self.backend, pooled
-        )
-        of_node = share.double() * log_d.exp()[..., None]  # [K, n, m]
-        counts = of_node.new_zeros(K, batch.graph_count, m).index_add(1, batch.graph[pooled], of_node)
-        return torch.einsum("km,kgm->g", self.weight, counts.log1p().to(self.weight.dtype))
+        """[G]. From the pooled nodes backwards, so that a walk ends up where it begins: one number an edge and hop."""
+        K, m = self.by_relation.shape
+        (source, target), kind = batch.edge_index, batch.edge_type
+        start, relation, turn = (weight.double().exp() for weight in weights)
+        is_asked = batch.types == QUESTION
+        asked = is_asked.nonzero()[:, 0]
+        graph = batch.graph[asked]
+        after = relation.new_zeros(len(is_asked)).index_fill(0, pooled, 1.0)[target]  # the weight of what follows an edge
+        score = relation.new_zeros(batch.graph_count)
+        for k in range(K):
+            edges = ((after > 0) & is_asked[source] if k + 1 == K else after > 0).nonzero()[:, 0]
+            begins, by = source[edges], kind[edges]
+            weight = relation[batch.graph[begins], by] * after[edges]
+            begun = relation.new_zeros(len(is_asked) * m).index_add(0, begins * m + by, weight).view(-1, m)
+            counts = begun[asked] * start[asked, None]
+            walks = counts.new_zeros(batch.graph_count, m).index_add(0, graph, counts).log1p()
+            concepts = counts.new_zeros(batch.graph_count).index_add(0, graph, counts.sum(1).log1p())
+            score = score + walks @ self.by_relation[k].double() + concepts * self.by_concept[k].double()
+            if k + 1 < K:
+                onward = begun @ turn.T if turn.dim() == 2 else torch.einsum("nr,nsr->ns", begun, turn[batch.graph])
+                after = onward[target, kind]
+        return score.to(self.by_relation.dtype)
 
 
 class MHGRN(GraphEncoder):
@@ -84,7 +95,7 @@ class MHGRN(GraphEncoder):
             )
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
-        self.counts = WalkCounts(hops, dims.relation_count, backend) if settings.counting else None
+        self.counts = WalkCounts(hops, dims.relation_count) if settings.counting else None
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
         self.reset_parameters(settings.initial_scale, settings.initial_mean)

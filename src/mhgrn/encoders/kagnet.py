@@ -80,9 +80,12 @@ class KagNet(PathEncoder):
         q, a, pair_graph = q[left], a[right], batch.graph[q[left]]
         T = self.pair(torch.cat([s[pair_graph], v[q], v[a]], dim=1))  # [pairs, pair]
         pair_number = q * len(batch.types) + a  # ascending
+        on_paths, row = torch.unique(torch.cat([walks.nodes.flatten() for walks in found.lengths]), return_inverse=True)
+        rows = row.split([walks.nodes.numel() for walks in found.lengths])
+        last_state = partial(self._last_state, *self._gates(v[on_paths]))
         L, pair = [], []
-        for walks in found.lengths:
-            L.append(in_parts(partial(self._last_states, v), walks.nodes, walks.relations))
+        for walks, row in zip(found.lengths, rows, strict=True):
+            L.append(in_parts(last_state, row.view_as(walks.nodes), walks.relations))
             pair.append(torch.searchsorted(pair_number, walks.nodes[:, 0] * len(batch.types) + walks.nodes[:, -1]))
         paths, of_pair = torch.cat(L).to(T), torch.cat(pair)  # [P, path], [P]
         logit = (self.path_query(T)[of_pair] * paths).sum(1).to(s.dtype)
@@ -95,11 +98,36 @@ class KagNet(PathEncoder):
         trace = AttendedPaths(found.lengths, torch.ones_like(of_pair), (alpha * beta[of_pair]).detach())
         return GraphEncoding(g, traces=[trace], cut=found.cut)
 
-    def _last_states(self, v: Tensor, nodes: Tensor, relations: Tensor) -> Tensor:
+    def _gates(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What nodes as heads, relations, and nodes as tails put into the LSTM's gates: [n, gates], [m, gates], [n, gates]."""
+        width, lstm = v.shape[1], self.lstm
+        widths = [width, self.relations.embedding_dim, width]
+        W_head, W_relation, W_tail = torch.split(lstm.get_parameter("weight_ih_l0"), widths, dim=1)
+        bias = lstm.get_parameter("bias_ih_l0") + lstm.get_parameter("bias_hh_l0")
+        return v @ W_head.T, (self.relations.weight @ W_relation.T + bias).to(v), v @ W_tail.T
+
+    def _last_state(self, head: Tensor, relation: Tensor, tail: Tensor, nodes: Tensor, relations: Tensor) -> Tensor:
         """L of paths of one length: nodes [P, k + 1], relations [P, k] → [P, path]."""
-        triples = torch.cat([v[nodes[:, :-1]], self.relations(relations).to(v), v[nodes[:, 1:]]], dim=2)
-        last: Tensor = self.lstm(triples)[1][0][0] if len(triples) else triples.new_zeros(0, self.settings.path_dim)
-        return last
+        return self._states(head, relation, tail, nodes, relations)[0]
+
+    def _states(self, head: Tensor, relation: Tensor, tail: Tensor, nodes: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
+        """The LSTM's h and c, from what nodes and relations put into its gates. Neighbours in the list that begin alike, as all
+        do that a search in depth finds, share what they have in common."""
+        gates = head.index_select(0, nodes[:, -2]) + relation.index_select(0, relations[:, -1]) + tail.index_select(0, nodes[:, -1])
+        kept: Tensor | None = None
+        if relations.shape[1] > 1:
+            start, by = nodes[:, :-1], relations[:, :-1]
+            is_new = torch.ones_like(start[:, 0], dtype=torch.bool)
+            is_new[1:] = (start[1:] != start[:-1]).any(1) | (by[1:] != by[:-1]).any(1)
+            number = is_new.cumsum(0) - 1
+            h, c = self._states(head, relation, tail, start[is_new], by[is_new])
+            gates = gates + (h @ self.lstm.get_parameter("weight_hh_l0").T).index_select(0, number)
+            kept = c.index_select(0, number)
+        write, keep, new, read = gates.chunk(4, dim=1)
+        c = torch.sigmoid(write) * torch.tanh(new)
+        if kept is not None:
+            c = c + torch.sigmoid(keep) * kept
+        return torch.sigmoid(read) * torch.tanh(c), c
 
 
 def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:

@@ -242,10 +242,15 @@ def draw_scalability(found: dict[str, Any], path: Path) -> None:
         figure = Figure(figsize=(10, 4), layout="constrained")
         for axes, (by, label) in zip(figure.subplots(1, 2), (("hops", "hops K"), ("nodes", "nodes n, K = 2")), strict=True):
             for name, times in found["seconds"].items():
-                axes.plot([float(x) for x in times[by]], [1000 * s for s in times[by].values()], marker="o", label=name)
+                axes.plot([int(x) for x in times[by]], [1000 * s for s in times[by].values()], marker="o", label=name)
+            measured = max((times[by] for times in found["seconds"].values()), key=len)
+            axes.set_xticks([int(x) for x in measured])
             axes.set_xlabel(label)
-            axes.set_ylabel("milliseconds of a training step")
             axes.set_yscale("log")
+            axes.set_ylabel("milliseconds of a training step")
+            axes.yaxis.set_major_formatter("{x:,.0f}")
+            axes.yaxis.set_minor_formatter("")
+            axes.set_yticks([30, 100, 300, 1000])
             axes.grid(alpha=0.3)
             axes.legend(fontsize=8)
         write_figure(figure, path)

@@ -94,6 +94,18 @@ def test_other_settings_make_other_cells(own_copy: Request) -> None:
     assert read_result(own_copy.folder / "cells" / "edge-types.0.json")["epochs"] == 1
 
 
+def test_features_are_made_for_systems_that_read_them(own_copy: Request, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(own_copy.sources.work / "graphs", work / "graphs", ignore=shutil.ignore_patterns("features"))
+    fresh = replace(own_copy, sources=replace(own_copy.sources, work=work), results=tmp_path / "fresh", seeds=1)
+    reproduce(replace(fresh, systems=["none"]))
+    assert not list(work.glob("graphs/*/features"))
+    summary = reproduce(replace(fresh, systems=["mhgrn"]))
+    named = read_result(fresh.folder / "cells" / "mhgrn.0.json")["config"]["features"]
+    assert [path.name for path in work.glob("graphs/*/features/*")] == [named]
+    assert list(summary["systems"]) == ["none", "mhgrn"]  # whose features are called the same, made or not
+
+
 def test_a_budget_shrinks_and_says_so(own_copy: Request) -> None:
     summary = reproduce(replace(own_copy, systems=["edge-types"], budget=1e-9))
     assert summary["systems"]["edge-types"]["seeds"] == [0]

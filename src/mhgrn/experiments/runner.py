@@ -15,6 +15,7 @@ from typing import Any
 
 from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData
+from mhgrn.encoders import registry
 from mhgrn.errors import UserError
 from mhgrn.experiments.board import Board
 from mhgrn.experiments.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
@@ -163,8 +164,10 @@ def _set_up(request: Request) -> _Setup:
     if encoders := {config.text.encoder for config in configs if config.features == TRIPLES}:
         if len(encoders) > 1:
             raise UserError(f"{experiment.name}: features: triples are made by one text encoder, not by {', '.join(encoders)}.")
-        built = request.sources.features(text, encoders.pop(), data.values())
-        features = built.folder.name
+        work = request.sources.features(text, encoders.pop(), data.values())
+        features = work.request.place(None).name
+        if any(registry.load(config.graph_encoder).uses_features for config in configs):
+            work.build(None)
         most = text.max_triples_per_concept
         notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
     return _Setup(request, experiment, text, data, features, notes)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mhgrn.data.datasets import Dataset
 from mhgrn.data.prepared import MARKER as PREPARED
@@ -11,11 +12,13 @@ from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
 from mhgrn.experiments.papers import TextSettings
 from mhgrn.experiments.retrieval import retrieve_into
-from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
 from mhgrn.storage import file_fingerprint, fingerprint
+
+if TYPE_CHECKING:
+    from mhgrn.features.encoded import Work
 
 COMMONSENSEQA, OPENBOOKQA = ("commonsenseqa", "csqa"), ("openbookqa", "obqa")
 FOLDERS = {
@@ -91,12 +94,12 @@ class Sources:
             built.save(place)
         return KnowledgeGraph.load(place)
 
-    def features(self, text: TextSettings, encoder: str, data: Iterable[PreparedData]) -> FeatureFolder:
-        """Node features from triples for the concepts that data sets reach, among the graph's features."""
+    def features(self, text: TextSettings, encoder: str, data: Iterable[PreparedData]) -> "Work":
+        """Node features from triples for the concepts that data sets reach, to be built among the graph's features."""
         from mhgrn.features.encoded import feature_encoder, from_triples
 
         only = [prepared.folder for prepared in data]
-        return from_triples(self.graph(text), feature_encoder(encoder), only, text.max_triples_per_concept).build(None)
+        return from_triples(self.graph(text), feature_encoder(encoder), only, text.max_triples_per_concept)
 
     def _with_retrieved_facts(self, source: Path) -> Path:
         book = source / "openbook.txt"

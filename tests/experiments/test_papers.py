@@ -73,9 +73,13 @@ def test_the_published_recipe_is_what_the_paper_says_in_its_appendix() -> None:
 def test_ablations_are_the_rows_of_table_6() -> None:
     experiment = Experiment.named("ablation")
     text = TextSettings.named("roberta-large")
-    without = [experiment.config(name, "roberta-large", text).mhgrn.without for name in experiment.systems]
-    assert without == [[], ["typed_transform"], ["attention"], ["relation_attention"], ["type_attention"], []]
-    assert {experiment.config(name, "roberta-large", text).mhgrn.hops for name in list(experiment.systems)[:5]} == {3}
+    configs = {name: experiment.config(name, "roberta-large", text).mhgrn for name in experiment.systems}
+    ablations = [[], ["typed_transform"], ["attention"], ["relation_attention"], ["type_attention"]]
+    for counting in (False, True):
+        rows = [config for config in configs.values() if config.counting == counting][:5]
+        assert [row.without for row in rows] == ablations
+        assert {row.hops for row in rows} == {3}
+    assert {name for name, system in experiment.systems.items() if system.optional} == {n for n, c in configs.items() if c.counting}
 
 
 def test_what_varies_takes_all_its_values() -> None:

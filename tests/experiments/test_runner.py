@@ -106,6 +106,17 @@ def test_features_are_made_for_systems_that_read_them(own_copy: Request, tmp_pat
     assert list(summary["systems"]) == ["none", "mhgrn"]  # whose features are called the same, made or not
 
 
+def test_a_system_on_data_of_its_own_can_be_run_alone(own_copy: Request, files: Path, tmp_path: Path) -> None:
+    text = (files / "own.yaml").read_text(encoding="utf-8")
+    system = "  other: {label: all questions, data: commonsenseqa, settings: {graph_encoder: none}}\n"
+    text = text.replace("quoted:", system + "quoted:").replace("reference:", "splits: [dev]\nreference:")
+    (tmp_path / "two.yaml").write_text(text, encoding="utf-8")
+    both = replace(own_copy, name=str(tmp_path / "two.yaml"), seeds=1)
+    reproduce(replace(both, systems=["mhgrn"]))
+    assert list(reproduce(replace(both, systems=["other"]))["systems"]) == ["mhgrn", "other"]
+    assert list(reproduce(replace(both, systems=["none"]))["systems"]) == ["none", "mhgrn", "other"]
+
+
 def test_a_budget_shrinks_and_says_so(own_copy: Request) -> None:
     summary = reproduce(replace(own_copy, systems=["edge-types"], budget=1e-9))
     assert summary["systems"]["edge-types"]["seeds"] == [0]

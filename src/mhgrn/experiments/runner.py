@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData
@@ -27,6 +27,9 @@ from mhgrn.experiments.summary import FORMAT, SUMMARY, summarise
 from mhgrn.experiments.tables import FIGURE, TABLE, draw, markdown, try_to_draw
 from mhgrn.progress import say
 from mhgrn.storage import write_json, write_text
+
+if TYPE_CHECKING:
+    from mhgrn.features.encoded import Work
 
 PAPER_SEEDS = 4
 TRIPLES = "triples"  # as a setting in files of experiments: features that are made for them
@@ -60,24 +63,38 @@ class _Setup:
     experiment: Experiment
     text: TextSettings
     data: dict[str, PreparedData]  # by name
-    features: str | None  # the name that ``features: triples`` have
     notes: list[str]
+    works: dict[tuple[str, str], "Work"] = field(default_factory=dict)  # by data set and text encoder
 
     @property
     def encoder(self) -> str:
         return Path(self.request.encoder).stem
 
+    def load(self, name: str) -> PreparedData:
+        """A data set, prepared if it was not."""
+        if name not in self.data:
+            self.data[name] = self.request.sources.prepared(name, self.text)
+        return self.data[name]
+
+    def features(self, data: str, encoder: str) -> "Work":
+        """What ``features: triples`` are for a data set; built or not."""
+        key = data, encoder
+        if key not in self.works:
+            self.works[key] = self.request.sources.features(self.text, encoder, self.load(data))
+        return self.works[key]
+
     def cell(self, system: str, seed: int, plan: Plan) -> Cell:
         changes = list(self.request.changes)
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
+        name = self.experiment.systems[system].data or self.experiment.data
         if config.features == TRIPLES:
-            changes.append(f"features={self.features}")
+            changes.append(f"features={self.features(name, config.text.encoder).request.place(None).name}")
         if plan.epochs is not None and plan.epochs < config.training.epochs:
             changes.append(f"training.epochs={plan.epochs}")
         if plan.share < 1:
             changes.append(f"training.train_fraction={config.training.train_fraction * plan.share}")
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
-        data = self.data[self.experiment.systems[system].data or self.experiment.data]
+        data = self.load(name)
         splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
         return Cell(system, seed, config.model_dump(), data.folder.absolute(), data.fingerprint, splits)
 
@@ -92,8 +109,8 @@ def reproduce(request: Request) -> dict[str, Any]:
     with Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits) as board:
         _run_all(cells, request, board)
     summary = _summary(setup, plan, estimate)
-    if summary["systems"]:
-        write_predictions(summary, experiment, setup.data[experiment.data], request.folder)
+    if summary["systems"] and (experiment.predict or experiment.ensembles):
+        write_predictions(summary, experiment, setup.load(experiment.data), request.folder)
     finish(summary, request.folder)
     if board.failed:
         name, message = next(iter(board.failed.items()))
@@ -122,7 +139,7 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
     if not place.is_file():
         raise UserError(f"{request.folder} has no result of {cell}; run `mhgrn reproduce {request.name}` first.")
     before = read_result(place)
-    data = setup.data[setup.experiment.systems[system].data or setup.experiment.data]
+    data = setup.load(setup.experiment.systems[system].data or setup.experiment.data)
     if data.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")
     config = Config.of(before["config"]).model_dump()
@@ -155,22 +172,19 @@ def _set_up(request: Request) -> _Setup:
     systems = experiment.pick(request.systems)
     # before anything is built
     configs = [experiment.config(name, Path(request.encoder).stem, text, 0, request.changes) for name in systems]
-    names = dict.fromkeys(system.data or experiment.data for system in systems.values())
-    data = {name: request.sources.prepared(name, text) for name in names}
-    for prepared in data.values():
+    setup = _Setup(request, experiment, text, {}, list(experiment.notes))
+    names = [system.data or experiment.data for system in systems.values()]
+    for prepared in map(setup.load, dict.fromkeys(names)):
         for split in ("train", *experiment.splits):
             prepared.answered_split(split)
-    features, notes = None, list(experiment.notes)
-    if encoders := {config.text.encoder for config in configs if config.features == TRIPLES}:
-        if len(encoders) > 1:
-            raise UserError(f"{experiment.name}: features: triples are made by one text encoder, not by {', '.join(encoders)}.")
-        work = request.sources.features(text, encoders.pop(), data.values())
-        features = work.request.place(None).name
-        if any(registry.load(config.graph_encoder).uses_features for config in configs):
-            work.build(None)
+    of_triples = [(name, config) for name, config in zip(names, configs, strict=True) if config.features == TRIPLES]
+    for name, config in of_triples:
+        if registry.load(config.graph_encoder).uses_features:
+            setup.features(name, config.text.encoder).build(None)
+    if of_triples:
         most = text.max_triples_per_concept
-        notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
-    return _Setup(request, experiment, text, data, features, notes)
+        setup.notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
+    return setup
 
 
 def _chosen(setup: _Setup) -> Iterator[str]:
@@ -305,11 +319,9 @@ def _summary(setup: _Setup, plan: Plan, estimate: float | None) -> dict[str, Any
     """Everything of the experiment that was run with the same settings, in this call or an earlier one."""
     request, experiment = setup.request, setup.experiment
     found: dict[str, list[dict[str, Any]]] = {}
-    for name, system in experiment.systems.items():
-        if (system.data or experiment.data) not in setup.data:
-            continue
-        seeds = {*range(plan.seeds), *seeds_of(request.folder, name)}
-        results = [setup.cell(name, seed, plan).result(request.folder) for seed in sorted(seeds)]
+    for name in experiment.systems:
+        seeds = seeds_of(request.folder, name)
+        results = [setup.cell(name, seed, plan).result(request.folder) for seed in seeds]
         if any(results):
             found[name] = [result for result in results if result is not None]
     data = {name: _about(prepared) for name, prepared in setup.data.items()}

@@ -1,7 +1,6 @@
 """From downloaded files to prepared questions: built once into a work folder, and found there by what they were made from."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,12 +93,11 @@ class Sources:
             built.save(place)
         return KnowledgeGraph.load(place)
 
-    def features(self, text: TextSettings, encoder: str, data: Iterable[PreparedData]) -> "Work":
-        """Node features from triples for the concepts that data sets reach, to be built among the graph's features."""
+    def features(self, text: TextSettings, encoder: str, data: PreparedData) -> "Work":
+        """Node features from triples for the concepts that a data set reaches, to be built among the graph's features."""
         from mhgrn.features.encoded import feature_encoder, from_triples
 
-        only = [prepared.folder for prepared in data]
-        return from_triples(self.graph(text), feature_encoder(encoder), only, text.max_triples_per_concept)
+        return from_triples(self.graph(text), feature_encoder(encoder), [data.folder], text.max_triples_per_concept)
 
     def _with_retrieved_facts(self, source: Path) -> Path:
         book = source / "openbook.txt"

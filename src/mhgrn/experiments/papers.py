@@ -65,6 +65,7 @@ class System(Part):
     vary: Vary | None = Field(None, description="instead of the experiment's")
     base: str | None = Field(None, description="the system that it is a variant of")
     value: float | int | None = Field(None, description="of the setting that varies")
+    varies: str | None = Field(None, description="what that setting is called")
 
 
 class Quoted(Part):
@@ -162,6 +163,7 @@ def _varied(experiment: Experiment) -> dict[str, System]:
         for value in vary.values:
             update = {
                 "label": f"{system.label}, {vary.label} {value:g}",
+                "varies": vary.label,
                 "settings": system.settings | dict.fromkeys(vary.setting, value),
                 "paper": vary.paper.get(f"{value:g}", {}) or system.paper,
                 "base": name,

@@ -342,7 +342,11 @@ def _summary(setup: _Setup, plan: Plan, estimate: float | None) -> dict[str, Any
         "paper": {name: system.paper for name, system in experiment.systems.items() if system.paper},
         "quoted": [{"label": row.label, "paper": row.paper} for row in experiment.quoted]
         + [{"system": name} for name, system in experiment.systems.items() if system.quoted],
-        "vary": {name: {"system": s.base, "value": s.value} for name, s in experiment.systems.items() if s.base is not None},
+        "vary": {
+            name: {"system": s.base, "value": s.value, "what": s.varies}
+            for name, s in experiment.systems.items()
+            if s.base is not None
+        },
         "settings": {name: experiment.overrides(name, setup.encoder, setup.text) for name in found},
         "systems": summarise(found, experiment.splits, experiment.reference),
     }

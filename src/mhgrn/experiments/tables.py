@@ -189,9 +189,12 @@ def _draw_bars(axes: "Axes", summary: dict[str, Any], split: str) -> None:
 
 def _draw_lines(axes: "Axes", summary: dict[str, Any], split: str) -> None:
     lines: dict[str, list[tuple[float, dict[str, Any], str]]] = {}
+    varies = dict[str, None]()
     for name, at in summary["vary"].items():
         if name in summary["systems"]:
-            lines.setdefault(at["system"], []).append((at["value"], summary["systems"][name][split], name))
+            varies[at["what"].removesuffix(" =")] = None
+            label = summary["labels"][name].removesuffix(f", {at['what']} {at['value']:g}")
+            lines.setdefault(label, []).append((at["value"], summary["systems"][name][split], name))
     for system, points in lines.items():
         points.sort(key=lambda point: point[0])
         x = [value for value, _, _ in points]
@@ -202,7 +205,7 @@ def _draw_lines(axes: "Axes", summary: dict[str, Any], split: str) -> None:
             axes.plot([v for v, _ in known], [mean for _, mean in known], "x--", color="#b3261e", label=f"{system}, paper")
         if max(x) > 30 * min(x):
             axes.set_xscale("log")
-    axes.set_xlabel("value of what varies")
+    axes.set_xlabel(", ".join(varies))
     axes.set_ylabel("accuracy in per cent")
     if lines:
         axes.legend(fontsize=8)

@@ -205,6 +205,9 @@ def _draw_lines(axes: "Axes", summary: dict[str, Any], split: str) -> None:
             axes.plot([v for v, _ in known], [mean for _, mean in known], "x--", color="#b3261e", label=f"{system}, paper")
         if max(x) > 30 * min(x):
             axes.set_xscale("log")
+    values = sorted({value for points in lines.values() for value, _, _ in points})
+    if all(isinstance(value, int) for value in values):
+        axes.set_xticks(values)
     axes.set_xlabel(", ".join(varies))
     axes.set_ylabel("accuracy in per cent")
     if lines:

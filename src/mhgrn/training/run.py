@@ -103,7 +103,10 @@ class Run:
             if tuned:
                 encoder.model.load_state_dict(tuned)
         except RuntimeError as error:
-            raise UserError(f"{folder / WEIGHTS} does not fit its settings ({str(error).splitlines()[0]}).") from None
+            what = str(error).splitlines()[-1].strip().rstrip(".")
+            raise UserError(
+                f"{folder / WEIGHTS} does not fit its settings ({what}); if another version of mhgrn wrote it, train it again."
+            ) from None
         model.eval()
         return cls(folder, about, config, graph, encoder, node_features, model)
 

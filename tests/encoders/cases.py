@@ -9,6 +9,7 @@ class TestRGCN(EncoderCase):
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -125,6 +126,20 @@ class EncoderCase:
                 )
 
     # ---- invariances
+
+    @random_graphs
+    @given(seed=st.integers(0, 10**6))
+    def test_nodes_of_one_concept_may_share_a_row_of_features(self, seed: int) -> None:
+        if not registry.load(self.name).shares_features:
+            return
+        encoder = self.encoder()
+        batch, s, _, tokens = self.random(seed)
+        shared, concepts = replace(batch, concepts=batch.concepts % 3).sharing_features()
+        assert shared.feature_row is not None
+        features = torch.randn(len(concepts), FEATURES, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        found = _with_gradients(encoder, s, features, lambda s, x: result(encoder(s, x, shared, tokens)))
+        wanted = _with_gradients(encoder, s, features, lambda s, x: result(encoder(s, x[shared.feature_row], batch, tokens)))
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
 
     @random_graphs
     @given(seed=st.integers(0, 10**6))

@@ -36,6 +36,7 @@ class GCN(GraphEncoder):
     summary = "graph convolution on the simple graph, blind to relations"
     equation = "H ← σ(Â H W), Â = D^(-1/2) (A + I) D^(-1/2) (Kipf & Welling 2017)"
     Settings = GCNConfig
+    shares_features = True
 
     def __init__(self, dims: Dims, settings: GCNConfig) -> None:
         super().__init__(dims, settings)
@@ -50,7 +51,7 @@ class GCN(GraphEncoder):
         initialise(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
-        h = self.project(features)
+        h = self.project(features, batch.feature_row)
         convolution = Convolution(batch)
         pooled = pooled_nodes(batch, self.pool_over)
         distance = batch.distances(pooled, len(self.layers))

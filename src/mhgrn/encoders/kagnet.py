@@ -39,6 +39,7 @@ class KagNet(PathEncoder):
     summary = "KagNet: an LSTM over every simple path from question to answer concepts, attended to by pair and path"
     equation = "the paper's equation 4, and Lin et al. 2019: g = Σ_qa β_qa [Σ_P α_P LSTM(P); MLP([s; v_q; v_a])]"
     Settings = KagNetConfig
+    shares_features = True
     limit_setting = "kagnet.max_paths"
 
     def __init__(self, dims: Dims, settings: KagNetConfig) -> None:
@@ -70,7 +71,7 @@ class KagNet(PathEncoder):
         settings = self.settings
         scores = None if self.transe is None else edge_scores(batch, self.transe)
         found = connections(batch, settings.hops, settings.max_paths, True, scores, settings.prune_below)
-        v = self.project(features)
+        v = self.project(features, batch.feature_row)
         weight, links = Convolution(batch).at(torch.ones_like(batch.types, dtype=torch.bool))
         for layer in self.layers:
             x = layer(v)
@@ -112,17 +113,20 @@ class KagNet(PathEncoder):
 
     def _states(self, head: Tensor, relation: Tensor, tail: Tensor, nodes: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
         """The LSTM's h and c, from what nodes and relations put into its gates. Neighbours in the list that begin alike, as all
-        do that a search in depth finds, share what they have in common."""
-        gates = head.index_select(0, nodes[:, -2]) + relation.index_select(0, relations[:, -1]) + tail.index_select(0, nodes[:, -1])
+        do that a search in depth finds, share what they have in common, and so do paths with the same last relation and node."""
+        start, by = nodes[:, :-1], relations[:, :-1]
+        is_new = torch.ones_like(start[:, 0], dtype=torch.bool)
+        is_new[1:] = (start[1:] != start[:-1]).any(1) | (by[1:] != by[:-1]).any(1)
+        number, start, by = is_new.cumsum(0) - 1, start[is_new], by[is_new]
+        gates = head.index_select(0, start[:, -1])
         kept: Tensor | None = None
-        if relations.shape[1] > 1:
-            start, by = nodes[:, :-1], relations[:, :-1]
-            is_new = torch.ones_like(start[:, 0], dtype=torch.bool)
-            is_new[1:] = (start[1:] != start[:-1]).any(1) | (by[1:] != by[:-1]).any(1)
-            number = is_new.cumsum(0) - 1
-            h, c = self._states(head, relation, tail, start[is_new], by[is_new])
-            gates = gates + (h @ self.lstm.get_parameter("weight_hh_l0").T).index_select(0, number)
+        if by.shape[1]:
+            h, c = self._states(head, relation, tail, start, by)
+            gates = gates + h @ self.lstm.get_parameter("weight_hh_l0").T
             kept = c.index_select(0, number)
+        end, ended = torch.unique(relations[:, -1] * len(tail) + nodes[:, -1], return_inverse=True)
+        last = relation.index_select(0, end // len(tail)) + tail.index_select(0, end % len(tail))
+        gates = gates.index_select(0, number) + last.index_select(0, ended)
         write, keep, new, read = gates.chunk(4, dim=1)
         c = torch.sigmoid(write) * torch.tanh(new)
         if kept is not None:

@@ -24,6 +24,7 @@ class KVMem(GraphEncoder):
     equation = "Mihaylov & Frank 2018: g = max_l ½(p_l + Σ_t softmax_t(p_l·m_t) m_t), m_t = BiGRU(h_head, e_r, h_tail)"
     Settings = KVMemConfig
     uses_tokens = True
+    shares_features = True
     limit_setting = "kvmem.max_triples"
 
     def __init__(self, dims: Dims, settings: KVMemConfig) -> None:
@@ -40,12 +41,9 @@ class KVMem(GraphEncoder):
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         assert tokens is not None
         head, relation, tail, place, cut = _triples(batch, self.settings.max_triples)
-        used, row = torch.unique(torch.cat([head, tail]), return_inverse=True)
-        h_head, h_tail = self.project(features[used])[row].chunk(2)
-        sequence = torch.stack([h_head, self.relations(relation).to(h_head), h_tail], dim=1)  # [T, 3, d]
         graph = batch.graph[head]
-        last = self.memory(sequence)[1] if len(sequence) else sequence.new_zeros(2, 0, self.out_dim // 2)
-        m = torch.cat([last[-2], last[-1]], dim=1)  # [T, memory]
+        row = torch.arange(len(features), device=head.device) if batch.feature_row is None else batch.feature_row
+        m = self._remember(features, row[head], relation, row[tail])  # [T, memory]
         p = self.token(tokens.states)  # [G, L, memory]
         width = int(place.max()) + 1 if len(place) else 1
         memory = p.new_zeros(len(s), width, self.out_dim).index_put((graph, place), m.to(p))
@@ -64,6 +62,70 @@ class KVMem(GraphEncoder):
         )
         g = torch.where(tokens.content.any(1)[:, None], g, torch.zeros_like(g))
         return GraphEncoding(self.dropout(g), cut=cut)
+
+    def _remember(self, features: Tensor, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """m of triples, heads and tails being rows of features: [T, memory].
+
+        The GRU's states are computed once for all triples that have read the same: those of the first layer after one step by node,
+        after two by node and relation; a triple of several graphs is remembered once.
+        """
+        used, row = torch.unique(torch.cat([head, tail]), return_inverse=True)
+        head, tail = row.chunk(2)
+        m, n = len(self.relations.weight), len(used)
+        triple, same = torch.unique((head * m + relation) * n + tail, return_inverse=True)
+        head, relation, tail = triple // (m * n), triple // n % m, triple % n
+        begin, begun = torch.unique(head * m + relation, return_inverse=True)  # what the forward direction has read
+        end, ended = torch.unique(tail * m + relation, return_inverse=True)  # what the backward direction has
+        node = self.project(features[used])
+        by = self.relations.weight.to(node)
+
+        forward, backward = _Direction(self.memory, 0, ""), _Direction(self.memory, 0, "_reverse")
+        to_node, to_relation = forward.put_in(node), forward.put_in(by)
+        f1 = forward.step(to_node)
+        f2 = forward.step(to_relation.index_select(0, begin % m), f1.index_select(0, begin // m))
+        f3 = forward.step(to_node.index_select(0, tail), f2.index_select(0, begun))
+        to_node, to_relation = backward.put_in(node), backward.put_in(by)
+        b3 = backward.step(to_node)
+        b2 = backward.step(to_relation.index_select(0, end % m), b3.index_select(0, end // m))
+        b1 = backward.step(to_node.index_select(0, head), b2.index_select(0, ended))
+
+        last = []
+        for suffix, turn in (("", 1), ("_reverse", -1)):
+            upper = _Direction(self.memory, 1, suffix)
+            width = f1.shape[1]
+            gates = [
+                upper.put_in(f1, 0).index_select(0, head) + upper.put_in(b1, width),
+                upper.put_in(f2, 0).index_select(0, begun) + upper.put_in(b2, width).index_select(0, ended),
+                upper.put_in(f3, 0) + upper.put_in(b3, width).index_select(0, tail),
+            ]
+            first, second, third = gates[::turn]
+            last.append(upper.step(third, upper.step(second, upper.step(first))))
+        return torch.cat(last, dim=1).index_select(0, same)
+
+
+class _Direction:
+    """One direction of one layer of a GRU, step by step:
+
+    .. math:: r, z = σ(W_{r,z} x + V_{r,z} h), \\quad n = tanh(W_n x + r V_n h), \\quad h' = (1 - z) n + z h
+    """
+
+    def __init__(self, gru: nn.GRU, layer: int, suffix: str) -> None:
+        self.W, self.V, self.b, self.c = (
+            gru.get_parameter(f"{name}_l{layer}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+
+    def put_in(self, x: Tensor, column: int = 0) -> Tensor:
+        """What a part of the input puts into the gates, which begins at this column of W; the first brings the bias along."""
+        said = x @ self.W[:, column : column + x.shape[1]].T
+        return said if column else said + self.b
+
+    def step(self, gates: Tensor, h: Tensor | None = None) -> Tensor:
+        """The next state; there is none before the first."""
+        heard = self.c if h is None else h @ self.V.T + self.c
+        (r, z, n), (r_heard, z_heard, n_heard) = gates.chunk(3, dim=-1), heard.chunk(3, dim=-1)
+        new = torch.tanh(n + torch.sigmoid(r + r_heard) * n_heard)
+        keep = torch.sigmoid(z + z_heard)
+        return (1 - keep) * new if h is None else torch.lerp(new, h, keep)
 
 
 def _triples(batch: GraphBatch, limit: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

@@ -72,6 +72,7 @@ class RGCN(GraphEncoder):
     summary = "relational graph convolution: a matrix for each relation"
     equation = "equation 2 of the paper"
     Settings = RGCNConfig
+    shares_features = True
 
     def __init__(self, dims: Dims, settings: RGCNConfig) -> None:
         super().__init__(dims, settings)
@@ -91,7 +92,7 @@ class RGCN(GraphEncoder):
             layer.reset_parameters(settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
-        h = self.project(features)
+        h = self.project(features, batch.feature_row)
         pooled = pooled_nodes(batch, self.pool_over)
         distance = batch.distances(pooled, len(self.layers))
         for steps, layer in zip(reversed(range(len(self.layers))), self.layers, strict=True):

@@ -127,8 +127,10 @@ class Projection(nn.Module):
         self.linear = nn.Linear(feature_dim, dim).requires_grad_(trained)
         self.dropout = Dropout(dropout)
 
-    def forward(self, features: Tensor) -> Tensor:
-        h: Tensor = self.dropout(gelu(self.linear(features)))
+    def forward(self, features: Tensor, row: Tensor | None = None) -> Tensor:
+        """With ``row``, the row of features that each node has: a node's own h, from features that it may share."""
+        h: Tensor = gelu(self.linear(features))
+        h = self.dropout(h if row is None else h.index_select(0, row))
         return h
 
 

@@ -26,7 +26,7 @@ from mhgrn.errors import UserError
 from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.kg.importers import ImportReport
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.reading import BadRow, table_row
+from mhgrn.kg.rows import BadRow, table_row
 from mhgrn.kg.schema import Schema, load_schema
 
 QUICK = pytest.param(300, id="300 files")

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, KnowledgeGraph, build, reading
+from mhgrn.kg import ImportOptions, KnowledgeGraph, blocks, build, parquet, reading
 from mhgrn.kg.importers import ImportReport
 
 
@@ -208,8 +208,8 @@ def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest
         return [(graph.fingerprint, report) for graph, report in built]
 
     whole = outcomes()
-    for name, least in (("LINES", 3), ("BLOCK", 200), ("BATCH", 3)):
-        monkeypatch.setattr(reading, name, least)
+    for where, name, least in ((blocks, "LINES", 3), (blocks, "BLOCK", 200), (reading, "BATCH", 3)):
+        monkeypatch.setattr(where, name, least)
         assert outcomes() == whole
 
 
@@ -217,7 +217,7 @@ def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest
 def test_both_directions_of_a_symmetric_fact_have_the_weight_of_its_first_row(
     lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LINES", lines)
+    monkeypatch.setattr(blocks, "LINES", lines)
     schema = written(tmp_path / "own.yaml", "name: own\nrelations: [{name: near, symmetric: true}]")
     path = written(tmp_path / "a.tsv", "a\tnear\tb\t1\nb\tnear\ta\t2\nc\tnear\ta\t3\na\tnear\tc\t4\n")
     graph, report = build([path], str(schema), ImportOptions(weights=True))
@@ -237,6 +237,6 @@ def test_a_cell_beyond_its_dictionary_is_no_cell(number: int) -> None:
     """As a damaged Parquet file may have them."""
     wrong = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, number]), ["cat"], safe=False)
     with pytest.raises(pyarrow.ArrowException):
-        reading._texts(wrong)
+        parquet._texts(wrong)
     fine = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, None, 0]), [b"cat"])
-    assert reading._texts(fine) == ["cat", "", "cat"]
+    assert parquet._texts(fine) == ["cat", "", "cat"]

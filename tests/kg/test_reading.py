@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, build, reading
+from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, blocks, build, reading
 from mhgrn.kg.importers import FactTable
-from mhgrn.kg.reading import Assertions, RelationNames, Rows, read_rows
+from mhgrn.kg.reading import Assertions, read_rows
+from mhgrn.kg.rows import RelationNames, Rows, table_row
 
 SAME_FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -85,7 +86,7 @@ def by_kernel(path: Path, kind: reading.Format, schema: Schema | None, options: 
 def by_python(path: Path, kind: reading.Format, schema: Schema | None, options: ImportOptions) -> object:
     """Every line by the functions that the kernels leave odd lines to."""
     relations = RelationNames(schema)
-    parse = Assertions(options, relations).row if kind == "conceptnet" else reading.table_row
+    parse = Assertions(options, relations).row if kind == "conceptnet" else table_row
     numbered = [(i, line.rstrip("\r\n").split("\t")) for i, line in enumerate(path.read_bytes().decode().split("\n"), start=1)]
     return joined(
         list(reading._collected(path, iter((n, f) for n, f in numbered if any(c.strip() for c in f)), parse, relations)), relations
@@ -104,11 +105,11 @@ def test_assertions(tmp_path: Path, lines: list[str], published: bool, alphabeti
     path.write_text("\n".join(lines), encoding="utf-8", newline="")
     options = ImportOptions(names="published" if published else "word", alphabetic=alphabetic)
     schema = Schema.shipped("conceptnet")
-    reading.BLOCK, before = max(block, *map(len, lines), 1) if lines else block, reading.BLOCK
+    blocks.BLOCK, before = max(block, *map(len, lines), 1) if lines else block, blocks.BLOCK
     try:
         found = by_kernel(path, "conceptnet", schema, options)
     finally:
-        reading.BLOCK = before
+        blocks.BLOCK = before
     assert found == by_python(path, "conceptnet", schema, options)
 
 

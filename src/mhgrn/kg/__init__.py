@@ -3,7 +3,7 @@
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.kg.importers import ImportReport, build
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.reading import ImportOptions
+from mhgrn.kg.rows import ImportOptions
 from mhgrn.kg.schema import Relation, Schema
 
 __all__ = ["Fact", "ImportOptions", "ImportReport", "KnowledgeGraph", "Relation", "Schema", "build", "concept_name"]

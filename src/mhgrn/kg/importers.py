@@ -14,7 +14,8 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.kernels import intern_ends
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.reading import SHOWN, Format, ImportOptions, RelationNames, Row, Rows, read_rows, rows_of, sniff
+from mhgrn.kg.reading import SHOWN, Format, read_rows, sniff
+from mhgrn.kg.rows import ImportOptions, RelationNames, Row, Rows, rows_of
 from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar

@@ -1,0 +1,151 @@
+"""Files, plain or compressed → blocks of whole lines."""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.errors import UserError
+
+Item = TypeVar("Item")
+
+BLOCK = 1 << 23  # bytes read at a time
+LONGEST_LINE = 1 << 20
+XZ_MEMORY = 1 << 28  # for decompression: more than xz's own settings need
+LINES = 1 << 19  # split at a time
+
+
+class Block(NamedTuple):
+    """Whole lines of valid UTF-8."""
+
+    text: bytes
+    line: int  # the number of the first
+    starts: NDArray[np.int64]  # [lines + 1] where each begins, and where the last ends
+
+    def parts(self) -> "Iterator[Block]":
+        """The same text with some of its lines at a time: short ones are many."""
+        bounds = [*range(0, len(self.starts) - 1, LINES), len(self.starts) - 1]
+        for start, end in pairwise(bounds):
+            yield Block(self.text, self.line + start, self.starts[start : end + 1])
+
+
+def blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
+    """A file's lines, some megabytes at a time, each block read while the one before is worked on."""
+    yield from _ahead(_blocks(path, advance))
+
+
+def lines(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
+    for block in blocks(path, advance):
+        yield from (f"{line}\n" for line in block.text[:-1].decode().split("\n"))
+
+
+def first_line(path: Path) -> str:
+    """The first line that is not blank."""
+    try:
+        with path.open("rb") as raw, _body(path, raw) as body:
+            found = body.read(LONGEST_LINE).removeprefix(codecs.BOM_UTF8).lstrip()
+            while not found and (more := body.read(LONGEST_LINE)):
+                found = more.lstrip()
+            line = found.partition(b"\n")[0] if b"\n" in found else found + body.readline(LONGEST_LINE)
+            return line.decode()
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UserError(f"{path} cannot be read as text ({error}); name a UTF-8 file, or a compressed one ending in .gz.") from None
+
+
+class _Streams(io.RawIOBase):
+    """Compressed streams, one behind the other. The standard library takes a damaged one for the end; here it is an error."""
+
+    def __init__(self, raw: BinaryIO, new: Callable[[], Any]) -> None:
+        self._raw, self._new, self._stream = raw, new, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            more = b""
+            if self._stream.eof:
+                more = self._stream.unused_data.lstrip(b"\0")  # zeros between streams are padding
+                while not more:
+                    if not (piece := self._raw.read(io.DEFAULT_BUFFER_SIZE)):
+                        return 0
+                    more = piece.lstrip(b"\0")
+                self._stream = self._new()
+            elif self._stream.needs_input and not (more := self._raw.read(io.DEFAULT_BUFFER_SIZE)):
+                raise EOFError("the compressed data ends too early")
+            data = self._stream.decompress(more, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor)),
+    ".xz": lambda raw: io.BufferedReader(_Streams(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY))),
+}
+
+
+def _body(path: Path, raw: BinaryIO) -> BinaryIO:
+    opener = OPENERS.get(path.suffix)
+    return raw if opener is None else cast(BinaryIO, opener(raw))
+
+
+def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
+    line = 1
+    try:
+        with path.open("rb") as raw, _body(path, raw) as body:
+            rest = body.read(BLOCK).removeprefix(codecs.BOM_UTF8)
+            while rest:
+                more = body.read(BLOCK)
+                end = rest.rfind(b"\n") + 1 if more else len(rest)
+                text, rest = rest[:end], rest[end:] + more
+                if not more and not text.endswith(b"\n"):
+                    text += b"\n"
+                starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == 10) + 1])
+                lengths = np.append(np.diff(starts), 0 if end else len(rest))
+                if lengths.max() > LONGEST_LINE:
+                    where = line + int(lengths.argmax())
+                    raise UserError(f"{path}:{where}: a line of more than a million characters; is this a file of triples?")
+                _check_text(text, path, line)
+                yield Block(text, line, starts)
+                line += len(starts) - 1
+                advance(raw.tell())
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UserError(f"{path}:{line}: cannot be read from here on ({error}); is the file damaged or cut off?") from None
+
+
+def _check_text(block: bytes, path: Path, line: int) -> None:
+    place, reason = block.find(b"\0"), "a zero byte"  # in text of two bytes a character, or in no text at all
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        place, reason = error.start, error.reason
+    if place >= 0:
+        where = line + block.count(b"\n", 0, place)
+        raise UserError(f"{path}:{where}: not UTF-8 text ({reason}); save the file as UTF-8.")
+
+
+def _ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, each got ready in a thread while the one before is worked on."""
+    nothing = object()
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(next, items, nothing)
+        while (item := pending.result()) is not nothing:
+            pending = pool.submit(next, items, nothing)
+            yield cast(Item, item)

@@ -67,7 +67,7 @@ class Examples:
             run.features.require_and_keep(data.used)
         run.features.require(data.used)
         encoder = run.model.graph_encoder
-        self.walks: Walks | None = None  # for models that walk, on the processor, to some nodes alone
+        self.walks: Walks | None = None  # for models that read, on the processor, what reaches some nodes alone
         if encoder.reach is not None and encoder.shares_features and device == CPU:
             self.walks = Walks.of(data, encoder.reach)
 

@@ -89,6 +89,7 @@ class EncoderCase:
     def test_it_is_registered_and_says_what_it_is(self) -> None:
         kind = registry.load(self.name)
         assert kind.name == self.name
+        assert kind.shares_features == isinstance(self, SharingCase)
         for text in (kind.summary, kind.equation):
             assert text
             assert "\n" not in text
@@ -126,20 +127,6 @@ class EncoderCase:
                 )
 
     # ---- invariances
-
-    @random_graphs
-    @given(seed=st.integers(0, 10**6))
-    def test_nodes_of_one_concept_may_share_a_row_of_features(self, seed: int) -> None:
-        if not registry.load(self.name).shares_features:
-            return
-        encoder = self.encoder()
-        batch, s, _, tokens = self.random(seed)
-        shared, concepts = replace(batch, concepts=batch.concepts % 3).sharing_features()
-        assert shared.feature_row is not None
-        features = torch.randn(len(concepts), FEATURES, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-        found = _with_gradients(encoder, s, features, lambda s, x: result(encoder(s, x, shared, tokens)))
-        wanted = _with_gradients(encoder, s, features, lambda s, x: result(encoder(s, x[shared.feature_row], batch, tokens)))
-        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
 
     @random_graphs
     @given(seed=st.integers(0, 10**6))
@@ -294,6 +281,22 @@ class EncoderCase:
             assert isinstance(run.features, NoFeatures)
             with pytest.raises(UserError, match="reads no node features"):
                 Run.load(tmp_path / "run", features="random")
+
+
+class SharingCase(EncoderCase):
+    """An encoder that takes a row of features for each concept, shared by its nodes."""
+
+    @random_graphs
+    @given(seed=st.integers(0, 10**6))
+    def test_nodes_of_one_concept_may_share_a_row_of_features(self, seed: int) -> None:
+        encoder = self.encoder()
+        batch, s, _, tokens = self.random(seed)
+        shared, concepts = replace(batch, concepts=batch.concepts % 3).sharing_features()
+        assert shared.feature_row is not None
+        features = torch.randn(len(concepts), FEATURES, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        found = _with_gradients(encoder, s, features, lambda s, x: result(encoder(s, x, shared, tokens)))
+        wanted = _with_gradients(encoder, s, features, lambda s, x: result(encoder(s, x[shared.feature_row], batch, tokens)))
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
 
 
 def result(encoding: GraphEncoding) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders.cases import EncoderCase, pooled_naively
+from encoders.cases import SharingCase, pooled_naively
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import GraphEncoder, Tokens
@@ -13,7 +13,7 @@ from mhgrn.nn.layers import gelu
 from mhgrn.nn.segments import weighted_sum
 
 
-class TestGCN(EncoderCase):
+class TestGCN(SharingCase):
     name = "gcn"
     settings: ClassVar = {"hidden_dim": 4, "dropout": 0.0}
     variants: ClassVar = [{}, {"layers": 1, "pool": "all", "heads": 1}]

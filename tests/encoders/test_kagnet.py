@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import oracles
-from encoders.cases import EncoderCase
+from encoders.cases import SharingCase
 from mhgrn.config import KagNetConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
@@ -48,7 +48,7 @@ def normalised(batch: GraphBatch) -> Tensor:
     return A / (d[:, None] * d[None]).sqrt()
 
 
-class TestKagNet(EncoderCase):
+class TestKagNet(SharingCase):
     name = "kagnet"
     settings: ClassVar = {"hidden_dim": 4, "gcn_dim": 5, "node_dim": 3, "path_dim": 6, "pair_dim": 5, "dropout": 0.0}
     variants: ClassVar = [{}, {"hops": 3}]

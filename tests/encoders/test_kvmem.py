@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import oracles
-from encoders.cases import RELATIONS, EncoderCase
+from encoders.cases import RELATIONS, SharingCase
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import PreparedData
 from mhgrn.data.subgraphs import OTHER
@@ -16,7 +16,7 @@ from mhgrn.encoders.kvmem import KVMem, _triples
 from mhgrn.kg import KnowledgeGraph
 
 
-class TestKVMem(EncoderCase):
+class TestKVMem(SharingCase):
     name = "kvmem"
     settings: ClassVar = {"hidden_dim": 4, "memory_dim": 6, "dropout": 0.0}
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from encoders.cases import EncoderCase
+from encoders.cases import SharingCase
 from mhgrn.config import MHGRNConfig
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER, QUESTION
@@ -94,7 +94,7 @@ def test_whole_encoder_equals_enumeration_with_every_backend(
             torch.testing.assert_close(gradient, wanted, rtol=1e-8, atol=1e-10)
 
 
-class TestMHGRN(EncoderCase):
+class TestMHGRN(SharingCase):
     name = "mhgrn"
     settings: ClassVar = {"hidden_dim": 4, "dropout": 0.0}
     variants: ClassVar = [{}, {"hops": 3, "layers": 2, "relation_weights": "full", "message_dim": 6}]

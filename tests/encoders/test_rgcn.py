@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders.cases import EncoderCase, pooled_naively
+from encoders.cases import SharingCase, pooled_naively
 from mhgrn.config import Config
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.subgraphs import ANSWER
@@ -16,7 +16,7 @@ from mhgrn.nn.layers import gelu
 from mhgrn.training.run import assemble, parameter_count
 
 
-class TestRGCN(EncoderCase):
+class TestRGCN(SharingCase):
     name = "rgcn"
     settings: ClassVar = {"hidden_dim": 4, "dropout": 0.0, "bases": 3}
     variants: ClassVar = [

@@ -83,10 +83,10 @@ class KagNet(PathEncoder):
         pair_number = q * len(batch.types) + a  # ascending
         on_paths, row = torch.unique(torch.cat([walks.nodes.flatten() for walks in found.lengths]), return_inverse=True)
         rows = row.split([walks.nodes.numel() for walks in found.lengths])
-        last_state = partial(self._last_state, *self._gates(v[on_paths]))
+        states = partial(self._states, *self._gates(v[on_paths]))
         L, pair = [], []
         for walks, row in zip(found.lengths, rows, strict=True):
-            L.append(in_parts(last_state, row.view_as(walks.nodes), walks.relations))
+            L.append(in_parts(lambda *path: states(*path)[0], row.view_as(walks.nodes), walks.relations))
             pair.append(torch.searchsorted(pair_number, walks.nodes[:, 0] * len(batch.types) + walks.nodes[:, -1]))
         paths, of_pair = torch.cat(L).to(T), torch.cat(pair)  # [P, path], [P]
         logit = (self.path_query(T)[of_pair] * paths).sum(1).to(s.dtype)
@@ -107,13 +107,10 @@ class KagNet(PathEncoder):
         bias = lstm.get_parameter("bias_ih_l0") + lstm.get_parameter("bias_hh_l0")
         return v @ W_head.T, (self.relations.weight @ W_relation.T + bias).to(v), v @ W_tail.T
 
-    def _last_state(self, head: Tensor, relation: Tensor, tail: Tensor, nodes: Tensor, relations: Tensor) -> Tensor:
-        """L of paths of one length: nodes [P, k + 1], relations [P, k] → [P, path]."""
-        return self._states(head, relation, tail, nodes, relations)[0]
-
     def _states(self, head: Tensor, relation: Tensor, tail: Tensor, nodes: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
-        """The LSTM's h and c, from what nodes and relations put into its gates. Neighbours in the list that begin alike, as all
-        do that a search in depth finds, share what they have in common, and so do paths with the same last relation and node."""
+        """The LSTM's last h, which is L, and c of paths of one length, nodes [P, k + 1] and relations [P, k], from what nodes and
+        relations put into its gates. Neighbours in the list that begin alike, as all do that a search in depth finds, share what
+        they have in common, and so do paths with the same last relation and node."""
         start, by = nodes[:, :-1], relations[:, :-1]
         is_new = torch.ones_like(start[:, 0], dtype=torch.bool)
         is_new[1:] = (start[1:] != start[:-1]).any(1) | (by[1:] != by[:-1]).any(1)

@@ -169,6 +169,23 @@ def test_a_cell_is_verified_answer_by_answer(own_copy: Request) -> None:
     assert found["splits"]["dev"]["same"] == 15
 
 
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("mhgrn", "write SYSTEM:SEED, for example none:0"),
+        ("mhgrn:first", "write SYSTEM:SEED"),
+        ("mhgrm:0", "write SYSTEM:SEED"),
+        ("mhgrn:9", "no result of mhgrn:9"),
+    ],
+)
+def test_a_cell_that_is_not_there_is_refused_before_anything_is_built(
+    finished: Request, tmp_path: Path, cell: str, says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        verify(replace(finished, sources=replace(finished.sources, work=tmp_path)), cell)
+    assert not any(tmp_path.iterdir())
+
+
 def test_an_official_split_is_predicted_and_answered_together(files: Path, finished: Request, tmp_path: Path) -> None:
     request = Request(
         "csqa-official", "minilm", finished.sources, tmp_path, seeds=3, systems=["none"], changes=["training.epochs=1"]

@@ -291,8 +291,7 @@ def verify(
     from mhgrn.experiments.runner import Request
     from mhgrn.experiments.runner import verify as run_again
 
-    system = cell.rpartition(":")[0]
-    found = run_again(Request(name, encoder, _sources(data, work, kg), results, systems=[system] if system else None), cell)
+    found = run_again(Request(name, encoder, _sources(data, work, kg), results), cell)
     if as_json:
         print(json.dumps(found))
     else:

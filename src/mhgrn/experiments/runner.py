@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread
@@ -130,15 +130,15 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
     """Run one finished cell again, in a folder of its own, and say what is different."""
     import tempfile
 
-    setup = _set_up(request)
     system, colon, seed = cell.rpartition(":")
-    if not colon or not seed.isdigit() or system not in setup.experiment.systems:
-        known = list(setup.experiment.systems)
+    known = list(Experiment.named(request.name).systems)
+    if not colon or not seed.isdigit() or system not in known:
         raise UserError(f"--cell {cell}: write SYSTEM:SEED, for example {known[0]}:0. Systems: {', '.join(known)}.")
     place = request.folder / "cells" / f"{system}.{seed}.json"
     if not place.is_file():
         raise UserError(f"{request.folder} has no result of {cell}; run `mhgrn reproduce {request.name}` first.")
     before = read_result(place)
+    setup = _set_up(replace(request, systems=[system]))
     data = setup.load(setup.experiment.systems[system].data or setup.experiment.data)
     if data.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")

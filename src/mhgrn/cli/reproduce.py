@@ -228,9 +228,11 @@ def breakdown(
     """Where each system of a finished experiment is right: by kind of question, and where others are not."""
     from mhgrn.experiments.analysis import breakdown as break_down
     from mhgrn.experiments.papers import Experiment, TextSettings
+    from mhgrn.experiments.summary import read_summary
 
-    prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
     folder = results / Path(name).stem / Path(encoder).stem
+    read_summary(folder)  # before anything is built
+    prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
     _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json)
 
 

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from mhgrn.storage import (
     check_replaceable,
     file_fingerprint,
     fingerprint,
+    held,
     load_about,
     load_array,
     load_tensors,
@@ -305,3 +308,53 @@ def test_fingerprints_tell_values_shapes_types_and_order_apart(tmp_path: Path) -
 def test_a_near_name_is_suggested_and_all_names_otherwise() -> None:
     assert did_you_mean("AtLocatoin", ["AtLocation", "IsA"]) == " Did you mean AtLocation?"
     assert did_you_mean("zzz", ["b", "a"]) == " Known: a, b."
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from mhgrn.storage import held
+
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_is_held_is_refused_or_waited_for_and_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+    lock = tmp_path / "new" / ".thing.lock"
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(lock)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(UserError, match="somebody is at it"), held(lock, busy="somebody is at it"):
+            pass
+        waited = list[bool]()
+        thread = Thread(target=lambda: waited.append(hold_once(lock)))
+        thread.start()
+        thread.join(0.3)
+        assert not waited
+        other.kill()
+        thread.join(60)
+    assert waited
+    assert not lock.exists()
+
+
+def hold_once(lock: Path) -> bool:
+    with held(lock, wait=True):
+        return True
+
+
+def test_one_at_a_time_holds_a_lock_that_goes_when_it_is_done(tmp_path: Path) -> None:
+    lock, at_once, most = tmp_path / "lock", 0, 0
+
+    def work(_: int) -> None:
+        nonlocal at_once, most
+        with held(lock, wait=True):
+            at_once += 1
+            most = max(most, at_once)
+            at_once -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(200)))
+    assert most == 1
+    assert not lock.exists()

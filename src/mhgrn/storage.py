@@ -135,6 +135,38 @@ def check_replaceable(target: Path, marker: str) -> Path:
 
 
 @contextmanager
+def held(path: Path, wait: bool = False, busy: str = "") -> Iterator[None]:
+    """Hold the lock file ``path`` while the block runs; it goes with it, and a killed process holds nothing.
+
+    Where another process holds it: wait for that one to end, or refuse with the message ``busy``.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where it is the user's to start only one
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                break  # else its holder has deleted it in the meantime
+        except BlockingIOError:
+            file.close()
+            raise UserError(busy) from None
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+@contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """Name the file in an error of writing, which Python leaves out."""
     try:

@@ -84,6 +84,8 @@ def test_wrong_input_is_one_line(refused: Refused, where: list[str], project: Pr
     results = ["--results", f"{tmp_path}/results"]
     refused(["reproduce", "csqa-inhose"], ["No such command"], None)
     refused(["reproduce", "hops"], ["--data"], None)
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    refused(["reproduce", "properties", "--results", tmp_path / "file" / "deep"], ["file is not a folder", "--results"])
     refused(["reproduce", "hops", *where, "--budget", "soon"], ["write a time such as"])
     refused(["reproduce", "hops", *where, "--encoder", "bert"], ["Did you mean bert-"])
     refused(["reproduce", "hops", *where, "--systems", "gcn"], ["hops has no system 'gcn'"])
@@ -95,7 +97,7 @@ def test_wrong_input_is_one_line(refused: Refused, where: list[str], project: Pr
     refused(["compare", str(project.run), f"{tmp_path}/no"], ["does not exist"])
     refused(["compare", str(project.run), str(project.run), "--split", "dve"], ["Did you mean dev"])
     refused(["reproduce", "cases", "--run", f"{tmp_path}/no", *results], ["does not exist"])
-    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["has no folder commonsenseqa"])
+    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["csqa-inhouse/minilm does not exist"])
 
 
 def test_a_cell_that_was_not_run_cannot_be_verified(here: Command, where: list[str], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from mhgrn.answering import load
 from mhgrn.errors import UserError
 from mhgrn.experiments.cases import cases, compare
 from mhgrn.experiments.cells import read_result
+from mhgrn.experiments.papers import TextSettings
 from mhgrn.experiments.runner import Request
 from mhgrn.training.run import find_data
 
@@ -41,6 +42,7 @@ def test_flips_are_all_questions_with_different_answers(finished: Request) -> No
     asked = [data.questions[q] for q in data.split("test")]
     assert [flip["id"] for flip in found.flips] == [asked[i].id for i in different]
     assert (found.questions, found.flipped) == (16, len(different))
+    assert found.right is not None
     assert list(found.right) == [c["right"].count("1") for c in chosen]
     first, question = found.flips[0], asked[different[0]]
     for run, explained, label in zip(runs, first["explanations"], first["chosen"], strict=True):
@@ -49,6 +51,15 @@ def test_flips_are_all_questions_with_different_answers(finished: Request) -> No
         assert question.choices[question.labels.index(label)] == answer.choice
     assert compare(*runs, split="test", most=0).flipped == len(different)
     assert compare(runs[0], runs[0]).flips == []
+
+
+def test_where_answers_are_not_known_nothing_is_called_wrong(finished: Request) -> None:
+    data = finished.sources.prepared("commonsenseqa", TextSettings.named("minilm"))
+    graph = next((finished.sources.work / "graphs").iterdir())
+    found = compare(run_of(finished, "mhgrn.0"), run_of(finished, "none.1"), "test", data=data.folder, kg=graph)
+    assert found.right is None
+    assert {flip["right"] for flip in found.flips} <= {None}
+    assert found.flipped > 0
 
 
 def test_runs_that_answer_other_questions_are_not_compared(finished: Request, tmp_path: Path) -> None:

@@ -2,20 +2,24 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.experiments.cells import read_result
+from mhgrn.experiments.cells import Cell, read_result, run_cell
 from mhgrn.experiments.page import page
 from mhgrn.experiments.runner import Request, reproduce, verify
 from mhgrn.experiments.summary import read_summary
 from mhgrn.experiments.tables import markdown, table
+from mhgrn.training.checkpoints import CHECKPOINT
 from mhgrn.training.loop import evaluate
 from mhgrn.training.run import Run, find_data
 
@@ -82,9 +86,13 @@ def test_seeds_that_were_run_before_stay_in_the_summary(own_copy: Request) -> No
     assert reproduce(replace(own_copy, systems=["none"], seeds=1))["systems"] == before
 
 
-def test_other_settings_make_other_cells(own_copy: Request) -> None:
+def test_results_of_other_settings_are_replaced_only_if_asked_for(own_copy: Request) -> None:
     changed = replace(own_copy, systems=["edge-types"], seeds=1, changes=["training.epochs=1"])
-    summary = reproduce(changed)
+    before, summary = cells(own_copy), read_summary(own_copy.folder)
+    with pytest.raises(UserError, match=r"none:0 \(training.epochs was 2 and is 1\) and 5 more\. .* --results .* --force"):
+        reproduce(changed)
+    assert (cells(own_copy), read_summary(own_copy.folder)) == (before, summary)
+    summary = reproduce(replace(changed, force=True))
     assert list(summary["systems"]) == ["edge-types"]
     assert summary["shrunk"] == [
         "seeds: 1 instead of 4",
@@ -117,13 +125,19 @@ def test_a_system_on_data_of_its_own_can_be_run_alone(own_copy: Request, files: 
     assert list(reproduce(replace(both, systems=["none"]))["systems"]) == ["none", "mhgrn", "other"]
 
 
-def test_a_budget_shrinks_and_says_so(own_copy: Request) -> None:
-    summary = reproduce(replace(own_copy, systems=["edge-types"], budget=1e-9))
+def test_a_budget_shrinks_and_says_so(own_copy: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = replace(own_copy, systems=["edge-types"], budget=1e-9, results=own_copy.results / "small")
+    summary = reproduce(asked)
     assert summary["systems"]["edge-types"]["seeds"] == [0]
     assert summary["shrunk"][:2] == ["seeds: 1 instead of 4", "training questions: 1% of them"]
     assert summary["budget"] == 1e-9
     assert summary["estimated_seconds"] > 1e-9
     assert any("longer than the budget" in note for note in summary["notes"])
+    assert "measuring" in capsys.readouterr().err
+    before = cells(asked)
+    assert reproduce(asked)["systems"] == summary["systems"]  # by the plan of before, and there is nothing to do
+    assert "measuring" not in capsys.readouterr().err
+    assert cells(asked) == before
     whole = reproduce(replace(own_copy, systems=["edge-types"], seeds=4, budget=1e9))
     assert whole["shrunk"] == ["seeds: 2 of none, 2 of mhgrn instead of 4"]  # as they were run before
     assert whole["systems"]["edge-types"]["seeds"] == [0, 1, 2, 3]
@@ -214,6 +228,9 @@ def test_an_official_split_is_predicted_and_answered_together(files: Path, finis
         ({"changes": ["seed=2"]}, "chosen by --seeds"),
         ({"changes": ["graph_encoder=none"]}, "--systems"),
         ({"seeds": 0}, "1 or more"),
+        ({"systems": []}, "--systems names none"),
+        ({"name": "learning-rates", "systems": ["none"]}, r"no system to run\. w/o KG.*: left out, the text encoder is frozen"),
+        ({"changes": ["text.encoder=no-such-encoder"]}, "no-such-encoder"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_built(
@@ -254,6 +271,64 @@ def test_damaged_results_are_refused(own_copy: Request) -> None:
         (own_copy.folder / "summary.json").write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             page(own_copy.results)
+
+
+def test_splits_of_an_own_experiment_are_looked_for_before_anything_is_trained(
+    finished: Request, files: Path, tmp_path: Path
+) -> None:
+    text = (files / "own.yaml").read_text(encoding="utf-8")
+    for more, says in (
+        ("predict: tset\n", "no split 'tset'. Did you mean test"),
+        ("predict: test\nsplits: [test]\n", "name dev among its splits"),
+    ):
+        (tmp_path / "own.yaml").write_text(more + text, encoding="utf-8")
+        with pytest.raises(UserError, match=says):
+            reproduce(replace(finished, name=str(tmp_path / "own.yaml"), results=tmp_path / "results"))
+
+
+def test_a_work_folder_may_be_moved(finished: Request, tmp_path: Path) -> None:
+    work = tmp_path / "moved"
+    shutil.copytree(finished.sources.work, work, ignore=shutil.ignore_patterns("runs", "logs"))
+    for marker in work.glob("prepared/*/prepared.json"):
+        about = json.loads(marker.read_text(encoding="utf-8"))
+        marker.write_text(json.dumps(about | {"graph": str(tmp_path / "gone")}), encoding="utf-8")
+    moved = replace(finished, sources=replace(finished.sources, work=work), results=tmp_path / "results")
+    summary = reproduce(replace(moved, systems=["edge-types"], seeds=1))
+    assert (
+        summary["systems"]["edge-types"]["dev"]["runs"] == read_summary(finished.folder)["systems"]["edge-types"]["dev"]["runs"][:1]
+    )
+
+
+def test_two_commands_at_the_same_run_train_it_once(finished: Request, tmp_path: Path) -> None:
+    result = read_result(finished.folder / "cells" / "edge-types.0.json")
+    data = next((finished.sources.work / "prepared").glob("commonsenseqa-inhouse-*"))
+    cell = Cell("edge-types", 0, result["config"], data, None, result["data"]["fingerprint"], ("dev",))
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        both = [run.result() for run in [pool.submit(run_cell, cell, tmp_path) for _ in range(2)]]
+    assert both[0] == both[1]
+    assert both[0]["curve"] == result["curve"]
+    assert [path.name for path in tmp_path.iterdir()] == [cell.folder]
+
+
+def test_ctrl_c_saves_what_runs_and_lets_idle_processes_be(finished: Request, files: Path, tmp_path: Path) -> None:
+    where = ["--data", files, "--work", tmp_path / "work", "--results", tmp_path / "results"]
+    work = finished.sources.work
+    for name in ("graphs", "prepared"):
+        shutil.copytree(work / name, tmp_path / "work" / name)
+    settings = [f"--set=training.{name}=1000" for name in ("epochs", "patience")]
+    command = ["reproduce", "run", files / "own.yaml", *where, "--jobs", 2, "--seeds", 1, *settings]
+    command += ["--systems", "edge-types,most-edges"]  # of which the latter has nothing to learn
+    script = Path(sys.executable).with_name("mhgrn")
+    process = subprocess.Popen([script, *map(str, command)], stderr=subprocess.PIPE, text=True)
+    runs, idle = tmp_path / "work" / "runs", tmp_path / "results" / "own" / "minilm" / "cells" / "most-edges.0.json"
+    while not (idle.is_file() and list(runs.glob("edge-types-*/run.json"))):  # a first epoch is done
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert len(list(runs.glob(f"edge-types-*/{CHECKPOINT}"))) == 1
 
 
 ORPHANED = """

@@ -20,6 +20,7 @@ from mhgrn.data import walk_store
 from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.storage import held
 from mhgrn.training.checkpoints import CHECKPOINT, Clock, differences, random_state, set_random_state
 from mhgrn.training.loop import train
 from mhgrn.training.metrics import Record
@@ -116,13 +117,26 @@ def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(
     (folder / CHECKPOINT).write_bytes(checkpoint[:-1])
     with pytest.raises(UserError, match="damaged"):
         train(config=settings(encoder), folder=folder, **how)
-    (folder / CHECKPOINT).unlink()
-    with pytest.raises(UserError, match=r"without a checkpoint .* --force"):
-        train(config=settings(encoder), folder=folder, **how)
     (folder / CHECKPOINT).write_bytes(checkpoint)
+    with held(tmp_path / ".run.lock"), pytest.raises(UserError, match=r"another process is training in .*run; wait for it"):
+        train(config=settings(encoder), folder=folder, **how)
     # how often to save and to log decides nothing, and may change on the way
     run = train(config=settings(encoder, checkpoint_every="1 minutes", log_every=5), folder=folder, **how)
     assert run.about["finished"]
+
+
+def test_what_was_killed_before_its_first_checkpoint_begins_anew_to_the_same_end(
+    encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    how = {"data": small_data, "config": settings(encoder), "graph": starter_graph}
+    train(folder=tmp_path / "whole", **how)
+    interrupted(tmp_path / "broken", 17, **how)  # in the third epoch: the best model is in place
+    (tmp_path / "broken" / CHECKPOINT).unlink()
+    with pytest.raises(UserError, match="not this one"):
+        train(small_data, settings(encoder, batch_size=7), tmp_path / "broken", starter_graph)
+    train(folder=tmp_path / "broken", **how)
+    assert rows(tmp_path / "broken") == rows(tmp_path / "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"broken", "whole"}
 
 
 def test_steps_may_be_limited_and_questions_be_fewer(

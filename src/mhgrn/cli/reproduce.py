@@ -1,11 +1,14 @@
 """mhgrn reproduce, compare, report: the paper's tables and figures, measured again."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from mhgrn.errors import UserError
 
 app = typer.Typer(help="Measure the paper's tables and figures again, one command each.", no_args_is_help=True)
 
@@ -14,11 +17,27 @@ Data = Annotated[
     typer.Option("--data", help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/).", show_default=False),
 ]
 Kg = Annotated[Path | None, typer.Option("--kg", help="A built graph, instead of building one.", show_default=False)]
+RunKg = Annotated[
+    Path | None, typer.Option("--kg", help="The graph, if it has moved, or another of the same schema.", show_default=False)
+]
 Encoder = Annotated[
     str,
     typer.Option(help="minilm (frozen), minilm-tuned, bert-base, bert-large, roberta-large, or a YAML file of settings."),
 ]
-Results = Annotated[Path, typer.Option(help="Folder for results.")]
+
+
+def _writable(folder: Path) -> Path:
+    """Refuse a place that cannot be written to before the work, not after it."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise UserError(f"{there} is not a folder; name another by --results.")
+    if not os.access(there, os.W_OK):
+        raise UserError(f"{there} cannot be written to; name another folder by --results.")
+    return folder
+
+
+Results = Annotated[Path, typer.Option(help="Folder for results.", callback=_writable)]
+Finished = Annotated[Path, typer.Option("--results", help="Folder of results.")]
 Work = Annotated[
     Path | None,
     typer.Option(help="Folder for graphs, prepared questions and runs. Unset: below the user's cache.", show_default=False),
@@ -36,6 +55,7 @@ Budget = Annotated[
     str | None,
     typer.Option(help="Time, e.g. 30m: fewer seeds, then epochs, then questions; the results say which.", show_default=False),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace results of other settings, and plan a budget anew.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
 RESULTS = Path("results")
 
@@ -89,6 +109,7 @@ def _run(
     results: Path,
     work: Path | None,
     kg: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     from mhgrn.experiments.budget import seconds_of
@@ -97,7 +118,7 @@ def _run(
 
     names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
     seconds = seconds_of(budget) if budget is not None else None
-    request = Request(name, encoder, _sources(data, work, kg), results, seeds, names, seconds, jobs, settings or [])
+    request = Request(name, encoder, _sources(data, work, kg), results, seeds, names, seconds, jobs, settings or [], force)
     summary = reproduce(request)
     print(json.dumps(summary, ensure_ascii=False) if as_json else markdown(summary), end="\n" if as_json else "")
 
@@ -114,9 +135,10 @@ def _command(name: str) -> Callable[..., None]:
         results: Results = RESULTS,
         work: Work = None,
         kg: Kg = None,
+        force: Force = False,
         as_json: AsJson = False,
     ) -> None:
-        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, as_json)
+        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
 
     return run
 
@@ -134,13 +156,14 @@ def run_own(
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """An experiment of your own: systems and settings in a YAML file like those of the paper's."""
     from mhgrn.config import read_yaml
 
     read_yaml(experiment, "an experiment")
-    _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, as_json)
+    _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
 
 
 def _print_result(found: dict[str, Any], folder: Path, as_json: bool, draw: Callable[[Path], None] | None = None) -> None:
@@ -205,13 +228,14 @@ def cases(
     data: Annotated[
         Path | None, typer.Option("--data", help="Prepared data, if not the run's own place for it.", show_default=False)
     ] = None,
+    kg: RunKg = None,
     results: Results = RESULTS,
     as_json: AsJson = False,
 ) -> None:
     """Figure 8: questions drawn at random with the paths behind their answers, and the paper's own where the data has them."""
     from mhgrn.experiments.cases import cases as find_cases
 
-    _print_result(find_cases(run, split, count, seed, data), results / "cases", as_json)
+    _print_result(find_cases(run, split, count, seed, data, kg), results / "cases", as_json)
 
 
 def breakdown(
@@ -259,7 +283,7 @@ def table(
         Path | None,
         typer.Option(help="Bring the tables of a Markdown file up to date, each between <!-- NAME ENCODER --> and <!-- end -->."),
     ] = None,
-    results: Results = RESULTS,
+    results: Finished = RESULTS,
     as_json: AsJson = False,
 ) -> None:
     """Print finished results as Markdown, from their summary.json."""
@@ -284,7 +308,7 @@ def verify(
     cell: Annotated[str, typer.Option("--cell", metavar="SYSTEM:SEED", help="Which run, e.g. mhgrn:0.", show_default=False)],
     data: Data,
     encoder: Encoder = "minilm",
-    results: Results = RESULTS,
+    results: Finished = RESULTS,
     work: Work = None,
     kg: Kg = None,
     as_json: AsJson = False,
@@ -317,23 +341,26 @@ def compare(
     data: Annotated[
         Path | None, typer.Option("--data", help="Prepared data, if not each run's own place for it.", show_default=False)
     ] = None,
+    kg: RunKg = None,
     as_json: AsJson = False,
 ) -> None:
     """List the questions that two runs answer differently, with what each says to them."""
     from mhgrn.experiments.cases import compare as compare_runs
 
-    found = compare_runs(run_a, run_b, split, most, data)
+    found = compare_runs(run_a, run_b, split, most, data, kg)
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     for flip in found.flips:
-        for run, explained in zip((run_a, run_b), flip["explanations"], strict=True):
-            print(
-                f"{flip['id']}  {run}: {'right' if explained['answer'] == explained['right'] else 'wrong'}\n{explained['text']}\n"
-            )
+        for run, chosen, explained in zip((run_a, run_b), flip["chosen"], flip["explanations"], strict=True):
+            verdict = chosen if flip["right"] is None else "right" if chosen == flip["right"] else "wrong"
+            print(f"{flip['id']}  {run}: {verdict}\n{explained['text']}\n")
     more = f" ({found.flipped - len(found.flips):,} not shown)" if found.flipped > len(found.flips) else ""
     print(f"{split}: {found.flipped:,} of {found.questions:,} questions are answered differently{more};")
-    print(f"  {run_a}: {found.right[0]:,} right\n  {run_b}: {found.right[1]:,} right")
+    if found.right is None:
+        print("  which are right is not known")
+    else:
+        print(f"  {run_a}: {found.right[0]:,} right\n  {run_b}: {found.right[1]:,} right")
 
 
 def report(

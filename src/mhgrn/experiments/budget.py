@@ -78,27 +78,33 @@ def cost_of(config: Config, questions: dict[str, int], speed: Speed, epochs: int
 
 def fresh_examples(cell: Cell, folder: Path) -> "Examples":
     """A cell's questions with an untrained model: its text vectors are computed, or found beside the data."""
+    import torch
+
     from mhgrn.encoders.text import TextEncoder
     from mhgrn.training.examples import Examples
     from mhgrn.training.loop import set_seed
     from mhgrn.training.run import Run, build_model, describe, features_for
 
     config, data = Config.of(cell.config), PreparedData.load(cell.prepared)
-    graph = data.load_graph()
+    graph = data.load_graph(cell.graph)
     set_seed(config.seed)
     encoder = TextEncoder(config.text)
     features = features_for(config, graph, encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     run = Run(folder, describe(config, graph, encoder, features, {}), config, graph, encoder, features, model)
-    examples = Examples(data, run)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    for module in (model, encoder):
+        module.to(device)
+    examples = Examples(data, run, device)
     if model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
         _ = examples.vectors
         _ = examples.tokens if model.graph_encoder.uses_tokens else None
     return examples
 
 
-def speed_of(cell: Cell, folder: Path, steps: int = 3) -> Speed:
-    """Measured on the first training questions; the first step, which may compile, is not counted."""
+def speed_of(cell: Cell, folder: Path, threads: int, steps: int = 3) -> Speed:
+    """Measured on the first training questions; the first step, which may compile, is not counted. ``threads`` are those of a
+    run whose settings do not say how many."""
     import torch
 
     from mhgrn.training.examples import question_losses
@@ -111,7 +117,7 @@ def speed_of(cell: Cell, folder: Path, steps: int = 3) -> Speed:
     all_questions = list(examples.data.split("train"))
     size = min(config.training.micro_batch or config.training.batch_size, len(all_questions))
     before = torch.get_num_threads()
-    torch.set_num_threads(config.training.threads or before)
+    torch.set_num_threads(config.training.threads or threads)
     train, evaluate = [], []
     try:
         for step in range(steps):
@@ -121,13 +127,23 @@ def speed_of(cell: Cell, folder: Path, steps: int = 3) -> Speed:
             if parameter_count(run.model):
                 run.model.train()
                 question_losses(examples.scores(batch, live), batch).mean().backward()  # type: ignore[no-untyped-call]
+            _finish()
             train.append(time.perf_counter() - began)
             run.model.eval()
             began = time.perf_counter()
             with torch.inference_mode():
                 examples.scores(examples.batch(questions), live)
+            _finish()
             evaluate.append(time.perf_counter() - began)
     finally:
         torch.set_num_threads(before)
     last = max(1, steps - 1)
     return Speed(sum(train[1:]) / last / size, sum(evaluate[1:]) / last / size)
+
+
+def _finish() -> None:
+    """Wait for what an accelerator has still to do."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

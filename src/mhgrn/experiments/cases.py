@@ -25,9 +25,16 @@ PAPERS_OWN = {  # CommonsenseQA's ids; the left one's question is not in the pap
 RULE = "drawn at random (seed {seed}) among the {split} questions that it answered {how}; none was passed over"
 
 
-def cases(folder: str | Path, split: str = "dev", count: int = 5, seed: int = 0, data: str | Path | None = None) -> dict[str, Any]:
+def cases(
+    folder: str | Path,
+    split: str = "dev",
+    count: int = 5,
+    seed: int = 0,
+    data: str | Path | None = None,
+    kg: str | Path | None = None,
+) -> dict[str, Any]:
     """Some questions that a run answers rightly, some wrongly, and the paper's own, all with their paths."""
-    run, prepared = Run.load(folder), find_data(Path(folder), data)
+    run, prepared = Run.load(folder, kg), find_data(Path(folder), data)
     require_same_graph(run, prepared)
     numbers = list(prepared.answered_split(split))
     chosen = [choose([p], "mean") for p in split_probabilities(Examples(prepared, run), split)]
@@ -75,7 +82,7 @@ class Comparison:
 
     split: str
     questions: int
-    right: tuple[int, int]
+    right: tuple[int, int] | None  # None: the answers are not known
     flips: list[dict[str, Any]]  # the first ones with what each run says to them
     flipped: int  # in all
 
@@ -83,7 +90,14 @@ class Comparison:
         return dict(vars(self))
 
 
-def compare(one: str | Path, other: str | Path, split: str = "dev", most: int = 20, data: str | Path | None = None) -> Comparison:
+def compare(
+    one: str | Path,
+    other: str | Path,
+    split: str = "dev",
+    most: int = 20,
+    data: str | Path | None = None,
+    kg: str | Path | None = None,
+) -> Comparison:
     """The questions of a split that two runs answer differently, the first ``most`` of them explained by both."""
     folders = Path(one), Path(other)
     prepared = [find_data(folder, data) for folder in folders]
@@ -94,7 +108,7 @@ def compare(one: str | Path, other: str | Path, split: str = "dev", most: int = 
         raise UserError(f"the split {split} of {prepared[0].folder} is empty.")
     runs, chosen = [], []
     for folder, questions in zip(folders, prepared, strict=True):
-        run = Run.load(folder)
+        run = Run.load(folder, kg)
         require_same_graph(run, questions)
         runs.append(run)
         chosen.append([choose([p], "mean") for p in split_probabilities(Examples(questions, run), split)])
@@ -107,5 +121,6 @@ def compare(one: str | Path, other: str | Path, split: str = "dev", most: int = 
         labels = [question.label(of[i]) for of in chosen]
         right = question.label(question.answer) if question.answer is not None else None
         flips.append({"id": question.id, "question": question.stem, "right": right, "chosen": labels, "explanations": both})
-    known = [[c == q.answer for c, q in zip(of, asked[0], strict=True)] for of in chosen]
-    return Comparison(split, len(asked[0]), (sum(known[0]), sum(known[1])), flips, len(different))
+    answers = [question.answer for question in asked[0]]
+    first, second = (sum(c == answer for c, answer in zip(of, answers, strict=True)) for of in chosen)
+    return Comparison(split, len(answers), None if None in answers else (first, second), flips, len(different))

@@ -10,7 +10,7 @@ from typing import Any
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.storage import fingerprint, write_json
+from mhgrn.storage import fingerprint, held, write_json
 
 FORMAT = 1
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # a choice's number as one character
@@ -25,6 +25,7 @@ class Cell:
     seed: int
     config: dict[str, Any]
     prepared: Path
+    graph: Path | None  # where it is now
     fingerprint: str  # of the prepared data
     splits: tuple[str, ...]
 
@@ -76,21 +77,28 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
-    """Train, or go on with, a cell's run below ``runs``, and answer the splits with it."""
+    """Train, or go on with, a cell's run below ``runs``, and answer the splits with it.
+
+    Experiments share runs, so it waits for another process that is at the same one.
+    """
+    with held(runs / f".{cell.folder}.cell.lock", wait=True):
+        return _run_cell(cell, runs)
+
+
+def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
+    import torch
+
     from mhgrn.data.prepared import PreparedData
-    from mhgrn.training.checkpoints import CHECKPOINT
     from mhgrn.training.loop import train
     from mhgrn.training.run import MARKER, Run, parameter_count, read_about
 
     data = PreparedData.load(cell.prepared)
-    graph = data.load_graph()
+    graph = data.load_graph(cell.graph)
     folder = runs / cell.folder
     if (folder / MARKER).is_file() and read_about(folder).get("finished"):
         run = Run.load(folder, graph.folder)
     else:
-        # killed before its first checkpoint: there is nothing to go on from
-        is_stuck = (folder / MARKER).is_file() and not (folder / CHECKPOINT).is_file()
-        run = train(data, Config.of(cell.config), folder, graph, force=is_stuck)
+        run = train(data, Config.of(cell.config), folder, graph)
     epochs = [row for row in _rows(folder / "metrics.jsonl") if "dev_accuracy" in row]
     return {
         "format": FORMAT,
@@ -104,6 +112,7 @@ def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "best_epoch": run.about["metrics"]["epoch"],
         "curve": [{"loss": round(row["loss"], 4), "dev": round(row["dev_accuracy"], 6)} for row in epochs if "loss" in row],
         "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
+        "threads": run.config.training.threads or torch.get_num_threads(),
         "config": cell.config,
         "data": {"name": data.about["dataset"], "fingerprint": data.fingerprint, "graph": graph.fingerprint},
         **made(),

@@ -130,6 +130,8 @@ class Experiment(Part):
 
     def pick(self, names: list[str] | None) -> dict[str, System]:
         """The systems of some names, a varied one standing for all its values; without names, all but optional ones."""
+        if names == []:
+            raise UserError("--systems names none; leave it out to run all.")
         if names is None:
             return {name: system for name, system in self.systems.items() if not system.optional}
         known = [*self.systems, *(s.base for s in self.systems.values() if s.base)]

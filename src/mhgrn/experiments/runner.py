@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData
 from mhgrn.encoders import registry
+from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.experiments.board import Board
-from mhgrn.experiments.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
+from mhgrn.experiments.budget import Plan, cost_of, fresh_examples, shrink, speed_of
 from mhgrn.experiments.cells import Cell, made, read_result, run_cell, save_cell, seeds_of
 from mhgrn.experiments.leaderboard import write_predictions
 from mhgrn.experiments.papers import Experiment, System, TextSettings
@@ -26,12 +27,14 @@ from mhgrn.experiments.sources import Sources
 from mhgrn.experiments.summary import FORMAT, SUMMARY, summarise
 from mhgrn.experiments.tables import FIGURE, TABLE, draw, markdown, try_to_draw
 from mhgrn.progress import say
-from mhgrn.storage import write_json, write_text
+from mhgrn.storage import read_marker, write_json, write_text
+from mhgrn.training.checkpoints import changed_settings
 
 if TYPE_CHECKING:
     from mhgrn.features.encoded import Work
 
 PAPER_SEEDS = 4
+PLAN = "plan.json"
 TRIPLES = "triples"  # as a setting in files of experiments: features that are made for them
 
 
@@ -48,6 +51,12 @@ class Request:
     budget: float | None = None  # seconds
     jobs: int = 1
     changes: list[str] = field(default_factory=list)  # settings, for all systems
+    force: bool = False  # results of other settings may be replaced
+
+    @property
+    def threads(self) -> int:
+        """Of each process, where settings do not say how many."""
+        return max(1, (os.cpu_count() or 1) // self.jobs)
 
     @property
     def folder(self) -> Path:
@@ -62,8 +71,10 @@ class _Setup:
     request: Request
     experiment: Experiment
     text: TextSettings
-    data: dict[str, PreparedData]  # by name
+    systems: list[str]  # to be run
+    graph: Path | None
     notes: list[str]
+    data: dict[str, PreparedData] = field(default_factory=dict)  # by name
     works: dict[tuple[str, str], "Work"] = field(default_factory=dict)  # by data set and text encoder
 
     @property
@@ -96,16 +107,25 @@ class _Setup:
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
         data = self.load(name)
         splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
-        return Cell(system, seed, config.model_dump(), data.folder.absolute(), data.fingerprint, splits)
+        return Cell(system, seed, config.model_dump(), data.folder.absolute(), self.graph, data.fingerprint, splits)
+
+    def found(self, plan: Plan) -> Iterator[tuple[Cell, Path]]:
+        """The cells of this experiment, whatever system, that have a result, be it of other settings; and where that is."""
+        for system in self.experiment.systems:
+            for seed in seeds_of(self.request.folder, system):
+                cell = self.cell(system, seed, plan)
+                yield cell, cell.file(self.request.folder)
 
 
 def reproduce(request: Request) -> dict[str, Any]:
     """Run an experiment, or what is left of it, and leave its summary, table and figure in ``request.folder``."""
     setup = _set_up(request)
     experiment = setup.experiment
-    systems = list(_chosen(setup))
-    plan, estimate = _plan(setup, systems)
-    cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in systems]
+    request.folder.mkdir(parents=True, exist_ok=True)  # better now than after an hour
+    plan, estimate = _plan(setup)
+    if not request.force:
+        _check_others(setup, plan)
+    cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in setup.systems]
     with Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits) as board:
         _run_all(cells, request, board)
     summary = _summary(setup, plan, estimate)
@@ -143,18 +163,20 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
     if data.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")
     config = Config.of(before["config"]).model_dump()
-    again = Cell(system, int(seed), config, data.folder.absolute(), data.fingerprint, tuple(before["splits"]))
+    config["training"]["threads"] = before.get("threads", config["training"]["threads"])  # they decide the last digits
+    splits = tuple(before["splits"])
+    again = Cell(system, int(seed), config, data.folder.absolute(), setup.graph, data.fingerprint, splits)
     with tempfile.TemporaryDirectory() as folder:
         now = run_cell(again, Path(folder))
-    splits = {}
+    compared = {}
     for split, old in before["splits"].items():
         new = now["splits"][split]
         same = sum(a == b for a, b in zip(old["chosen"], new["chosen"], strict=True))
-        splits[split] = {"questions": old["questions"], "same": same, "before": old.get("accuracy"), "now": new.get("accuracy")}
+        compared[split] = {"questions": old["questions"], "same": same, "before": old.get("accuracy"), "now": new.get("accuracy")}
     return {
         "cell": cell,
-        "same": all(found["same"] == found["questions"] for found in splits.values()),
-        "splits": splits,
+        "same": all(found["same"] == found["questions"] for found in compared.values()),
+        "splits": compared,
         "other_versions": {k: [v, now["versions"].get(k)] for k, v in before["versions"].items() if now["versions"].get(k) != v},
         "commits": [before["commit"], now["commit"]],
     }
@@ -164,50 +186,79 @@ def _set_up(request: Request) -> _Setup:
     experiment, text = Experiment.named(request.name), TextSettings.named(request.encoder)
     if request.folder.exists() and not request.folder.is_dir():
         raise UserError(f"{request.folder} is not a folder; name another by --results.")
+    if experiment.predict is not None and "dev" not in experiment.splits:
+        raise UserError(f"{request.name}: to predict {experiment.predict}, name dev among its splits: it says which run is best.")
     if request.seeds < 1 or request.jobs < 1:
         raise UserError("--seeds and --jobs are 1 or more.")
     for change in request.changes:
         if change.partition("=")[0].strip() in ("seed", "graph_encoder"):
             raise UserError(f"--set {change}: seeds and systems are chosen by --seeds and --systems.")
-    systems = experiment.pick(request.systems)
+    encoder, notes = Path(request.encoder).stem, list(experiment.notes)
     # before anything is built
-    configs = [experiment.config(name, Path(request.encoder).stem, text, 0, request.changes) for name in systems]
-    setup = _Setup(request, experiment, text, {}, list(experiment.notes))
-    names = [system.data or experiment.data for system in systems.values()]
-    for prepared in map(setup.load, dict.fromkeys(names)):
+    systems, configs = dict[str, System](), dict[str, Config]()
+    for name, system in experiment.pick(request.systems).items():
+        config = experiment.config(name, encoder, text, 0, request.changes)
+        if system.needs_trained_text and config.text.frozen_epochs is None:
+            notes.append(f"{system.label}: left out, the text encoder is frozen.")
+        else:
+            systems[name], configs[name] = system, config
+    if not systems:
+        raise UserError(" ".join(["no system to run.", *notes[len(experiment.notes) :]]))
+    for text_config in {config.text.encoder: config.text for config in configs.values()}.values():
+        TextEncoder(text_config)
+    names = {name: system.data or experiment.data for name, system in systems.items()}
+    for data in names.values():
+        request.sources.questions(data)
+    setup = _Setup(request, experiment, text, list(systems), request.sources.graph(text).folder, notes)
+    for prepared in map(setup.load, dict.fromkeys(names.values())):
         for split in ("train", *experiment.splits):
             prepared.answered_split(split)
-    of_triples = [(name, config) for name, config in zip(names, configs, strict=True) if config.features == TRIPLES]
-    for name, config in of_triples:
-        if registry.load(config.graph_encoder).uses_features:
-            setup.features(name, config.text.encoder).build(None)
+        if experiment.predict is not None:
+            prepared.split(experiment.predict)
+    of_triples = [name for name, config in configs.items() if config.features == TRIPLES]
+    for name in of_triples:
+        if registry.load(configs[name].graph_encoder).uses_features:
+            setup.features(names[name], configs[name].text.encoder).build(None)
     if of_triples:
         most = text.max_triples_per_concept
-        setup.notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
+        notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
     return setup
 
 
-def _chosen(setup: _Setup) -> Iterator[str]:
-    """The systems to run; those that make no sense with a frozen text encoder are left out, and it is noted."""
-    for name, system in setup.experiment.pick(setup.request.systems).items():
-        config = setup.experiment.config(name, setup.encoder, setup.text, 0, setup.request.changes)
-        if system.needs_trained_text and config.text.frozen_epochs is None:
-            setup.notes.append(f"{system.label}: left out, the text encoder is frozen.")
-        else:
-            yield name
+def _check_others(setup: _Setup, plan: Plan) -> None:
+    """Results of other settings are not replaced, nor left out of the summary, unless that is asked for."""
+    others = []
+    for cell, path in setup.found(plan):
+        before = read_result(path)
+        if before["key"] != cell.key:
+            changed = changed_settings(before["config"], cell.config) or ["the questions or the graph are others"]
+            others.append(f"{cell.name} ({changed[0]})")
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise UserError(
+            f"{setup.request.folder} has results of other settings: {others[0]}{more}. Keep these apart with --results FOLDER, or"
+            " have them replaced, or left out, with --force."
+        )
 
 
-def _plan(setup: _Setup, systems: Sequence[str]) -> tuple[Plan, float | None]:
-    """How much is run, and how many seconds that was estimated to take if there is a budget."""
-    request = setup.request
+def _plan(setup: _Setup) -> tuple[Plan, float | None]:
+    """How much is run, and how many seconds that was estimated to take if there is a budget; decided once, so that the same
+    command goes on with it."""
+    request, systems = setup.request, setup.systems
     configs = {name: setup.experiment.config(name, setup.encoder, setup.text, 0, request.changes) for name in systems}
     whole = Plan(request.seeds, max(config.training.epochs for config in configs.values()))
     if request.budget is None:
         return whole, None
+    asked = {"budget": request.budget, "seeds": request.seeds, "systems": systems, "changes": request.changes}
+    if (request.folder / PLAN).is_file() and not request.force:
+        before = read_marker(request.folder, PLAN, "plan", FORMAT, ("asked", "plan", "estimated_seconds"))
+        if before["asked"] == asked:
+            return Plan(**before["plan"]), before["estimated_seconds"]
     speeds = {}
     for name in systems:
         say(f"measuring how long {name} takes …")
-        speeds[name] = _measured_speed(setup.cell(name, 0, whole), request)
+        cell = setup.cell(name, 0, whole)
+        speeds[name] = speed_of(cell, request.sources.work / "runs" / cell.folder, request.threads)
 
     def cost(plan: Plan) -> float:
         total = 0.0
@@ -224,11 +275,8 @@ def _plan(setup: _Setup, systems: Sequence[str]) -> tuple[Plan, float | None]:
             f"Even the least was estimated to take {estimate:,g} s, longer than the budget of {request.budget:,g} s."
         )
         say(setup.notes[-1])
+    write_json(request.folder / PLAN, {"format": FORMAT, "asked": asked, "plan": vars(plan), "estimated_seconds": estimate})
     return plan, estimate
-
-
-def _measured_speed(cell: Cell, request: Request) -> Speed:
-    return speed_of(cell, request.sources.work / "runs" / cell.folder)
 
 
 def _run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:
@@ -251,15 +299,14 @@ def _run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:
             _note(cell, lambda cell=cell: _logged(cell, runs, logs), request, board)
         return
     _encode_texts(left, runs)
-    threads = max(1, (os.cpu_count() or 1) // request.jobs)
     waiting, running = list(reversed(left)), dict[Future[dict[str, Any]], Cell]()
-    with ProcessPoolExecutor(request.jobs, get_context("spawn"), initializer=_begin, initargs=(threads,)) as pool:
+    with ProcessPoolExecutor(request.jobs, get_context("spawn"), initializer=_begin, initargs=(request.threads,)) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < request.jobs:
                     cell = waiting.pop()
                     board.start(cell)
-                    running[pool.submit(_logged, cell, runs, logs)] = cell
+                    running[pool.submit(_in_worker, cell, runs, logs)] = cell
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     _note(running.pop(future), future.result, request, board)
         except KeyboardInterrupt:
@@ -283,8 +330,10 @@ def _note(cell: Cell, outcome: Any, request: Request, board: Board) -> None:
 
 
 def _begin(threads: int) -> None:
-    """In a new process: out of reach of the terminal's Ctrl-C, which comes from the parent once; its share of the threads."""
+    """In a new process: out of reach of the terminal's Ctrl-C, which comes from the parent once, and of that while there is no
+    cell to save; its share of the threads."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     import torch
 
@@ -296,6 +345,14 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
+
+
+def _in_worker(cell: Cell, runs: Path, logs: Path) -> dict[str, Any]:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _logged(cell, runs, logs)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _logged(cell: Cell, runs: Path, logs: Path) -> dict[str, Any]:
@@ -319,11 +376,9 @@ def _summary(setup: _Setup, plan: Plan, estimate: float | None) -> dict[str, Any
     """Everything of the experiment that was run with the same settings, in this call or an earlier one."""
     request, experiment = setup.request, setup.experiment
     found: dict[str, list[dict[str, Any]]] = {}
-    for name in experiment.systems:
-        seeds = seeds_of(request.folder, name)
-        results = [setup.cell(name, seed, plan).result(request.folder) for seed in seeds]
-        if any(results):
-            found[name] = [result for result in results if result is not None]
+    for cell, _ in setup.found(plan):
+        if (result := cell.result(request.folder)) is not None:
+            found.setdefault(cell.system, []).append(result)
     data = {name: _about(prepared) for name, prepared in setup.data.items()}
     return {
         "format": FORMAT,
@@ -379,6 +434,8 @@ def _shrunk(setup: _Setup, plan: Plan, found: dict[str, Any]) -> list[str]:
         lines.append(f"seeds: {min(few.values())} instead of {PAPER_SEEDS}")
     elif few:
         lines.append(f"seeds: {', '.join(f'{count} of {name}' for name, count in few.items())} instead of {PAPER_SEEDS}")
+    if plan.seeds < request.seeds and request.seeds > PAPER_SEEDS:
+        lines.append(f"seeds: {plan.seeds} of the {request.seeds} that were asked for")
     configs = [experiment.config(name, setup.encoder, setup.text, 0, request.changes) for name in experiment.systems]
     epochs = max(config.training.epochs for config in configs)
     if plan.epochs is not None and plan.epochs < epochs:

@@ -2,9 +2,10 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from mhgrn.errors import UserError
 from mhgrn.kg.graph import Ints
-from mhgrn.storage import ArrayWriter, load_tensors, read_marker, save_tensors, write_json
+from mhgrn.storage import ArrayWriter, held, load_tensors, read_marker, save_tensors, write_json
 
 MARKER = "unfinished.json"
 FORMAT = 1
@@ -36,7 +37,15 @@ class Accumulator:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(self.folder)
+        with ExitStack() as stack:
+            busy = f"another process is building {self.folder}; wait for it, or name another folder with -o."
+            stack.enter_context(held(self.folder / "lock", busy=busy))
+            self._take_up()
+            self._held = stack.pop_all()
+        return self
+
+    def _take_up(self) -> None:
+        """Open the table, or begin one."""
         if not (self.folder / MARKER).is_file():
             try:
                 self._begin()
@@ -52,10 +61,9 @@ class Accumulator:
         self._counts = self._open("counts", (self.rows,))
         if self._record.is_file():
             self._put(load_tensors(self._record))
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        self._lock.close()
+        self._held.close()
 
     @property
     def _record(self) -> Path:
@@ -121,17 +129,3 @@ class Accumulator:
     def remove(self) -> None:
         """Delete the folder: what was in it has been used."""
         shutil.rmtree(self.folder)
-
-
-def _lock(folder: Path) -> IO[bytes]:
-    file = (folder / "lock").open("wb")
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where it is the user's to start only one
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise UserError(f"another process is building {folder}; wait for it, or name another folder with -o.") from None
-    return file

@@ -145,11 +145,16 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is another")
     if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
         found.append("the prepared data is another")
-    old, new = _flat(before["config"]), _flat(now["config"])
-    for key in [*new, *(key for key in old if key not in new)]:
-        if key not in BOOKKEEPING and old.get(key) != new.get(key):
-            found.append(f"{key} was {old.get(key)} and is {new.get(key)}")
-    return found
+    return found + changed_settings(before["config"], now["config"])
+
+
+def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What decides a run and is not the same in two configurations, each as a few words."""
+    old, new = _flat(before), _flat(now)
+    keys = [*new, *(key for key in old if key not in new)]
+    return [
+        f"{key} was {old.get(key)} and is {new.get(key)}" for key in keys if key not in BOOKKEEPING and old.get(key) != new.get(key)
+    ]
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

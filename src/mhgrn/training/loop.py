@@ -23,7 +23,7 @@ from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import bar, say, silence
-from mhgrn.storage import begin_folder, check_replaceable, take_place, write_json, write_text
+from mhgrn.storage import begin_folder, check_replaceable, held, take_place, write_json, write_text
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
     Clock,
@@ -66,20 +66,30 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
     whatever run is there. Ctrl-C saves, and raises KeyboardInterrupt.
     """
     folder = check_replaceable(Path(folder), MARKER)
-    is_there = (folder / MARKER).is_file() and not force
-    if is_there and read_about(folder).get("finished"):
-        raise UserError(f"{folder} holds a trained run; name another folder, or replace it with --force.")
     for split in ("train", "dev"):
         data.answered_split(split)
     processes = Processes()
     if not processes.is_main:
         silence()
+        return _train(data, config, folder, graph, force, processes)
+    busy = f"another process is training in {folder}; wait for it, or name another folder."
+    with held(folder.with_name(f".{folder.name}.lock"), busy=busy):
+        return _train(data, config, folder, graph, force, processes)
+
+
+def _train(
+    data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph | None, force: bool, processes: Processes
+) -> Run:
+    is_there = (folder / MARKER).is_file() and not force
+    if is_there and read_about(folder).get("finished"):
+        raise UserError(f"{folder} holds a trained run; name another folder, or replace it with --force.")
     record = Record(config.training.tensorboard)
     graph = graph or data.load_graph()
     with telling_of_memory(config):
         run = _new_run(data, config, folder, graph, processes)
         if is_there:
             _check_same(folder, run.about)
+            is_there = (folder / CHECKPOINT).is_file()  # else it was ended before its first one: the beginning is where it was
         with processes.main_first():  # what is computed but once is left on disk for the others, and for later runs
             examples = Examples(data, run, processes.device)
             if run.model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
@@ -139,15 +149,12 @@ def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeG
 
 def _check_same(folder: Path, about: dict[str, Any]) -> None:
     before = read_about(folder)
-    choose = "name another folder, or begin anew with --force"
     if different := differences(before, about):
         more = f", and {len(different) - 3} more" if len(different) > 3 else ""
         raise UserError(
             f"{folder} holds an unfinished run that is not this one: {'; '.join(different[:3])}{more}. To go on with it, give the"
-            f" same settings and data; else {choose}."
+            f" same settings and data; else name another folder, or begin anew with --force."
         )
-    if not (folder / CHECKPOINT).is_file():
-        raise UserError(f"{folder} holds an unfinished run without a checkpoint to go on from; {choose}.")
     changed = [f"{k} {v}" for k, v in before.get("versions", {}).items() if about["versions"].get(k) != v]
     if changed:
         say(f"note: {folder} was begun with {', '.join(changed)}; numbers may differ in their last digits from here on.")

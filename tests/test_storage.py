@@ -119,6 +119,31 @@ def test_what_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     fill(tmp_path / "empty", "new")
     assert (tmp_path / "empty" / MARKER).is_file()
+    for text in ('{"nodes": []}', "[]"):  # another's file of the same name
+        (foreign / MARKER).write_text(text)
+        with pytest.raises(UserError, match=rf"holds other things \(its {MARKER} is another's\)"):
+            fill(foreign, "new")
+    (foreign / MARKER).write_text('{"format": 1')  # ours, but damaged: it is made again
+    fill(foreign, "new")
+    assert read_marker(foreign, MARKER, "thing", 1)["text"] == "new"
+
+
+def test_what_was_put_beside_ours_is_not_lost_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    fill(target, "first")
+    (target / "part.npy").touch()
+    assert check_replaceable(target, MARKER, ["*.npy"]) == target
+    (target / "thesis.txt").touch()
+    with pytest.raises(UserError, match=r"also holds other things \(thesis.txt\), which would be lost"):
+        check_replaceable(target, MARKER, ["*.npy"])
+    with new_folder(target, MARKER, keep=["thesis.txt", "nothing"]) as partial:
+        write_json(partial / MARKER, {"format": 1, "text": "second"})
+    assert {path.name for path in target.iterdir()} == {MARKER, "thesis.txt"}
+    with pytest.raises(UserError, match="a disk is mounted at"):
+        check_replaceable(Path("/proc"), MARKER)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(UserError, match="nothing can be written in"):
+        check_replaceable(tmp_path / "deep" / "target", MARKER)
 
 
 @pytest.mark.parametrize("name", ["target", "target[1]"])

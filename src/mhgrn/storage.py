@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,12 +75,12 @@ def _remove_abandoned(target: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def begin_folder(target: Path, marker: str) -> Path:
+def begin_folder(target: Path, marker: str, holds: Sequence[str] | None = None) -> Path:
     """A new folder beside ``target`` to be filled, and to take its place by :func:`take_place`.
 
-    ``marker`` is the file that makes a folder one of ours: only such a folder, or an empty one, is ever replaced.
+    Only an empty folder or one of ours is ever replaced: see :func:`check_replaceable`.
     """
-    target = check_replaceable(target, marker)
+    target = check_replaceable(target, marker, holds)
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target)
     partial = target.parent / f".{target.name}{PARTIAL}{os.getpid()}"
@@ -87,22 +88,25 @@ def begin_folder(target: Path, marker: str) -> Path:
     return partial
 
 
-def take_place(partial: Path, target: Path) -> None:
-    """Put a filled folder where ``target`` is; what was there goes only once the new one is in place."""
+def take_place(partial: Path, target: Path, keep: Sequence[str] = ()) -> None:
+    """Put a filled folder where ``target`` is; what was there goes only once the new one is in place, but for what is named
+    in ``keep``."""
     target = target.resolve()
     if not target.exists():
         partial.rename(target)
         return
-    if _exchanged(partial, target):
-        shutil.rmtree(partial)
-        return
-    old = target.parent / f".{target.name}{OLD}{os.getpid()}"
-    target.rename(old)
-    try:
-        partial.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
+    old = partial
+    if not _exchanged(partial, target):
+        old = target.parent / f".{target.name}{OLD}{os.getpid()}"
+        target.rename(old)
+        try:
+            partial.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+    for name in keep:
+        if (old / name).exists():
+            (old / name).rename(target / name)
     shutil.rmtree(old)
 
 
@@ -114,24 +118,50 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def new_folder(target: Path, marker: str) -> Iterator[Path]:
+def new_folder(target: Path, marker: str, holds: Sequence[str] | None = None, keep: Sequence[str] = ()) -> Iterator[Path]:
     """A folder to fill; it takes ``target``'s place when the block ends, and vanishes if the block fails."""
-    partial = begin_folder(target, marker)
+    partial = begin_folder(target, marker, holds)
     try:
         yield partial
-        take_place(partial, target)
+        take_place(partial, target, keep)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def check_replaceable(target: Path, marker: str) -> Path:
-    """Refuse to write over what is not ours, better before the work than after it; the place itself, links followed."""
+def check_replaceable(target: Path, marker: str, holds: Sequence[str] | None = None) -> Path:
+    """Refuse to write over what is not ours, or where nothing can be written, better before the work than after it; the place
+    itself, links followed.
+
+    A folder is ours by its ``marker``, a JSON object with a format; and if ``holds`` says what else it may hold (names, or
+    endings such as ``*.npy``), by holding nothing but that: what somebody put beside it would go with it.
+    """
     target = target.resolve()
     if target.exists() and not target.is_dir():
         raise UserError(f"{target} is {'a file' if target.is_file() else 'not a folder'}; name a folder to write to.")
-    if target.is_dir() and any(target.iterdir()) and not (target / marker).is_file():
-        raise UserError(f"{target} exists and holds other things (no {marker}); name another folder.")
+    if target.is_mount():
+        raise UserError(f"a disk is mounted at {target}, so it cannot be replaced as a whole; name a folder in it.")
+    parent = next(folder for folder in target.parents if folder.exists())
+    if not os.access(parent, os.W_OK):
+        raise UserError(f"nothing can be written in {parent}; name another folder.")
+    if target.is_dir() and any(target.iterdir()):
+        if not (target / marker).is_file():
+            raise UserError(f"{target} exists and holds other things (no {marker}); name another folder.")
+        if not _is_ours(target / marker):
+            raise UserError(f"{target} exists and holds other things (its {marker} is another's); name another folder.")
+        ours = ["*"] if holds is None else [marker, *holds]
+        others = [path.name for path in target.iterdir() if not any(fnmatch(path.name, name) for name in ours)]
+        if others:
+            raise UserError(f"{target} also holds other things ({min(others)}), which would be lost; name another folder.")
     return target
+
+
+def _is_ours(marker: Path) -> bool:
+    """Whether a file with the name of a marker is one; a damaged one counts, for its folder is to be made again."""
+    try:
+        found = json.loads(marker.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return True
+    return isinstance(found, dict) and "format" in found
 
 
 @contextmanager
@@ -210,7 +240,8 @@ def append_text(path: Path, text: str) -> int:
 
 
 def write_json(path: Path, value: object) -> None:
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # half a character, as of a file's name, as JSON escapes it
 
 
 def save_tensors(path: Path, tensors: "dict[str, Tensor]", about: dict[str, Any] | None = None) -> None:

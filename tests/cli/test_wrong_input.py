@@ -4,13 +4,14 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import Command, Project, Refused, contents, edit_json, in_a_process
+from harness import COMMAND, ENVIRONMENT, Command, Project, Refused, contents, edit_json, in_a_process
 
 from mhgrn.encoders.text import _locate
 from mhgrn.kg import KnowledgeGraph
@@ -333,6 +334,14 @@ DAMAGE_CASES = [
 ]
 
 QUESTION_CASES = [
+    Case(
+        "training questions whose answers are called otherwise",
+        lambda p: (
+            written(p.questions / "train.jsonl", question().replace("answerKey", "answer_key")),
+            ["prepare", p.questions, "--kg", p.graph, "-o", p.data],
+        )[1],
+        ("no training question", "answerKey or answer"),
+    ),
     Case("missing questions", lambda p: ["prepare", p.root / "no", "--kg", p.graph, "-o", p.data], ("{root}/no does not exist",)),
     Case(
         "folder without splits",
@@ -486,7 +495,6 @@ TRAIN_CASES = [
         lambda p: ["ask", p.run, *ASK, "--features", features(p)],
         ("features of width 384, these have 8",),
     ),
-    Case("training set without answers", after(lambda p: no_answers(p, "train"), train), ("{root}/data", "answer")),
     Case(
         "a training question without answer", after(lambda p: no_answers(p, "train", every=False), train), ("{root}/data", "answer")
     ),
@@ -591,3 +599,21 @@ def test_a_process_refuses_alike(args: list[str], tmp_path: Path) -> None:
     assert outcome.err.startswith("mhgrn: ")
     assert outcome.err.count("\n") == 1
     assert contents(tmp_path) == before
+
+
+def test_bytes_that_are_no_text_are_told_and_characters_that_cannot_be_shown_replaced(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"caf\xe9.tsv")
+    written(tmp_path / odd, TRIPLES)
+    assert in_a_process("kg", "build", odd, "-o", "graph", cwd=tmp_path).code == 0  # a file may be called anything
+    told = in_a_process("kg", "show", "graph", os.fsdecode(b"caf\xe9"), cwd=tmp_path)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("mhgrn: ")
+    assert told.err.count("\n") == 1
+    shown = subprocess.run(
+        [COMMAND, "kg", "show", "graph", TRIPLES.split()[0]],
+        cwd=tmp_path,
+        env=ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=True,
+    )
+    assert b" ?" in shown.stdout

@@ -84,6 +84,21 @@ def test_a_new_name_may_be_found_in_old_questions(all_facts: list[str], tmp_path
     assert graph.id("quokka") in data.subgraph(0).concepts
 
 
+def test_a_misspelt_word_may_be_read_as_another_once_that_has_more_facts(all_facts: list[str], tmp_path: Path) -> None:
+    row = json.loads((HERE / "train.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    row["question"]["stem"] = "Where is a zorblut?"
+    (tmp_path / "q.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    known = "zorblat\tIsA\tthing\nzorblat\tIsA\tplace\nzorblot\tIsA\tthing\n"
+    more = "".join(f"zorblot\tAtLocation\t{place}\n" for place in ("school", "home", "farm"))
+    before = prepare(tmp_path / "q.jsonl", facts(tmp_path / "facts.tsv", all_facts, known), tmp_path / "data", OPTIONS)
+    assert before.load_graph().id("zorblat") in before.subgraph(0).concepts
+    graph = facts(tmp_path / "facts.tsv", all_facts, known + more)
+    data = prepare(tmp_path / "q.jsonl", graph, tmp_path / "data", OPTIONS)
+    assert graph.id("zorblot") in data.subgraph(0).concepts
+    prepare(tmp_path / "q.jsonl", graph, tmp_path / "fresh", OPTIONS)
+    assert content(tmp_path / "data") == content(tmp_path / "fresh")
+
+
 def test_other_settings_another_numbering_or_damage_begin_anew(all_facts: list[str], tmp_path: Path) -> None:
     asked = questions(tmp_path / "q", 10)
     graph = facts(tmp_path / "facts.tsv", all_facts)

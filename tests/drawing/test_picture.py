@@ -1,11 +1,13 @@
 """What is shown is of the graph, the limits hold, and what is left out is the least connected."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.data.prepared import PreparedData
+from mhgrn.data.prepared import PreparedData, prepare
 from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.drawing import Limits, Picture, picture_of_concepts, picture_of_question, picture_of_subgraph
 from mhgrn.errors import UserError
@@ -101,6 +103,18 @@ def test_a_question_s_columns_and_title(small_data: PreparedData, starter_graph:
     assert picture_of_question(small_data, starter_graph, question.id, question.label(wrong)).title[1] == (
         f"{question.label(wrong)}: {question.choices[wrong]}"
     )
+
+
+def test_a_question_whose_id_is_in_several_splits_is_named_with_its_split(starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    for split, stem in (("train", "Where is a desk?"), ("dev", "Where is a child?")):
+        row = f"question,choice_A,choice_B,answer\n{stem},school,milk,A\n"
+        (tmp_path / f"{split}.csv").write_text(row, encoding="utf-8")
+    data = prepare(tmp_path, starter_graph, tmp_path / "data")
+    with pytest.raises(UserError, match="a question '1' in train and in dev; name one with --split"):
+        picture_of_question(data, starter_graph, "1")
+    assert picture_of_question(data, starter_graph, "1", split="dev").title[0] == "Where is a child?"
+    with pytest.raises(UserError, match="no split 'tset'"):
+        picture_of_question(data, starter_graph, "1", split="tset")
 
 
 def test_how_much_is_shown_is_said_in_words(starter_graph: KnowledgeGraph, small_data: PreparedData) -> None:

@@ -1,5 +1,6 @@
 """A graph that is written as text and read again is the same graph, to the last byte of its arrays."""
 
+import json
 import shlex
 import tempfile
 from pathlib import Path
@@ -74,8 +75,44 @@ def test_the_command_that_export_prints_builds_the_same_graph(flags: list[str], 
     assert exported.code == 0, exported
     program, *args = shlex.split(exported.out.rpartition("to build it again: ")[2])
     assert program == "mhgrn"
-    assert in_a_process(*args, "-o", tmp_path / "two").code == 0
-    assert without_source(tmp_path / "two") == without_source(tmp_path / "one")
+    assert in_a_process(*args, cwd=tmp_path).code == 0
+    assert without_source(tmp_path / "GRAPH") == without_source(tmp_path / "one")
+
+
+def test_a_joined_graph_with_all_that_is_in_it_is_built_again(tmp_path: Path) -> None:
+    (tmp_path / "loop.tsv").write_text("cat\tIsA\tcat\ncat\tHasContext\tdog\n", encoding="utf-8")
+    for name, file in (("one", FACTS), ("two", tmp_path / "loop.tsv")):
+        made = in_a_process(
+            "kg", "build", file, "--schema", "conceptnet", "--keep-pruned", "--keep-self-loops", "-o", tmp_path / name
+        )
+        assert made.code == 0, made
+    assert in_a_process("kg", "merge", tmp_path / "one", tmp_path / "two", "-o", tmp_path / "both").code == 0
+    told = json.loads(in_a_process("kg", "export", tmp_path / "both", "-o", tmp_path / "text", "--json").out)
+    assert in_a_process(*shlex.split(told["command"])[1:], cwd=tmp_path).code == 0
+    assert without_source(tmp_path / "GRAPH") == without_source(tmp_path / "both")
+    assert told["facts"] == KnowledgeGraph.load(tmp_path / "GRAPH").fact_count
+    # what is the user's stays
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "facts.tsv").write_text("my\town\tfacts\n", encoding="utf-8")
+    refused = in_a_process("kg", "export", tmp_path / "both", "-o", mine)
+    assert (refused.code, [path.name for path in mine.iterdir()]) == (2, ["facts.tsv"])
+    assert "holds other things" in refused.err
+
+
+def test_a_graph_built_again_keeps_the_features_of_the_same_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph, _ = build([FACTS], "conceptnet")
+    graph.save(tmp_path / "graph")
+    vectors = tmp_path / "graph" / "features" / "names-1" / "vectors.npy"
+    vectors.parent.mkdir(parents=True)
+    vectors.write_bytes(b"hours of work")
+    graph.save(tmp_path / "graph")
+    assert vectors.read_bytes() == b"hours of work"
+    assert capsys.readouterr().err == ""
+    other, _ = build([FACTS], None)
+    other.save(tmp_path / "graph")
+    assert not vectors.exists()
+    assert "features are of the graph that was there, and go with it" in capsys.readouterr().err
 
 
 def test_a_list_of_concepts_that_cannot_be_read_is_a_user_error(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command line. Every command is a thin wrapper over a public function; heavy modules load when a command runs."""
 
 import errno
+import io
 import os
 import sys
 from importlib.metadata import version
@@ -44,6 +45,9 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve whatever else runs
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large tensors in huge pages: torch takes them anew at every step
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # rather a ? than nothing, where the terminal has not all characters
     try:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()  # here, where an error of writing is still ours to report
@@ -58,6 +62,8 @@ def main() -> None:
     except UsageError as error:
         context = getattr(error, "ctx", None)
         _fail(f"{error.format_message()} See `{context.command_path if context else 'mhgrn'} --help`.")
+    except UnicodeEncodeError as error:
+        _fail(f"{error.object[error.start : error.end]!r} in {error.object[:60]!r} is half a character; write text as UTF-8.")
     except BrokenPipeError:
         _drop_output()
         sys.exit(1)

@@ -59,6 +59,7 @@ def draw(
     choice: Annotated[
         str | None, typer.Option(metavar="LABEL", help="A choice's label. Unset: the right one's.", show_default=False)
     ] = None,
+    split: Annotated[str | None, typer.Option(help="The question's split, if several have its id.", show_default=False)] = None,
     max_nodes: Annotated[int, typer.Option(min=1, help="Nodes to draw at most.")] = 40,
     max_arrows: Annotated[int, typer.Option(min=1, help="Arrows to draw at most; one has all relations of its ends.")] = 80,
     kg: Kg = None,
@@ -71,7 +72,7 @@ def draw(
 
     check_image(output)
     data = PreparedData.load(prepared)
-    picture = picture_of_question(data, data.load_graph(kg), question, choice, Limits(max_nodes, max_arrows))
+    picture = picture_of_question(data, data.load_graph(kg), question, choice, Limits(max_nodes, max_arrows), split)
     draw_picture(picture, output)
     print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")
 

@@ -52,11 +52,11 @@ def build(
     """Read files of triples into one graph folder."""
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
-    from mhgrn.kg.graph import MARKER
+    from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.progress import say
     from mhgrn.storage import check_replaceable
 
-    check_replaceable(output, MARKER)
+    check_replaceable(output, MARKER, HOLDS)
     options = ImportOptions(
         language=language,
         names="published" if published_names else "word",
@@ -102,7 +102,7 @@ def show(
 
     facts = KnowledgeGraph.load(graph).facts_of(concept)
     if as_json:
-        print(json.dumps(facts))
+        print(json.dumps(facts[:limit]))
         return
     for fact in facts[:limit]:
         print(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
@@ -111,29 +111,37 @@ def show(
 
 
 @app.command()
-def export(graph: Graph, output: Output) -> None:
+def export(graph: Graph, output: Output, as_json: AsJson = False) -> None:
     """Write a graph as text: facts.tsv, concepts.txt and schema.yaml, from which `kg build` makes the same graph again."""
     from mhgrn.kg import KnowledgeGraph
 
     loaded = KnowledgeGraph.load(graph)
     loaded.export(output)
-    options = loaded.about["source"].get("options", {})
+    # of a graph that was not imported, all that is there is meant to be
+    options = loaded.about["source"].get("options", {"prune": False, "self_loops": True})
     flags = {"--weights": loaded.weight is not None, "--keep-pruned": not options.get("prune", True)}
     flags["--keep-self-loops"] = options.get("self_loops", False)
     facts, schema, concepts = (shlex.quote(str(output / name)) for name in ("facts.tsv", "schema.yaml", "concepts.txt"))
     again = f"mhgrn kg build {facts} --schema {schema} --concepts {concepts}"
+    again = " ".join([again, *(flag for flag, used in flags.items() if used), "-o GRAPH"])
+    if as_json:
+        print(json.dumps({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again}))
+        return
     print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
-    print(f"to build it again: {again} {' '.join(flag for flag, used in flags.items() if used)}".rstrip())
+    print(f"to build it again: {again}")
 
 
 @app.command("shuffle-relations")
-def shuffle_relations(graph: Graph, output: Output, seed: Annotated[int, typer.Option(min=0)] = 0) -> None:
+def shuffle_relations(graph: Graph, output: Output, seed: Annotated[int, typer.Option(min=0)] = 0, as_json: AsJson = False) -> None:
     """Write the same edges with their relation labels dealt out at random: a control for what relations contribute."""
     from mhgrn.kg import KnowledgeGraph
 
     shuffled = KnowledgeGraph.load(graph).with_shuffled_relations(seed)
     shuffled.save(output)
-    print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
+    if as_json:
+        print(json.dumps({"folder": str(output), "facts": shuffled.fact_count}))
+    else:
+        print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
 
 
 @app.command()
@@ -179,12 +187,12 @@ def merge(
 ) -> None:
     """Join graphs into one: all their concepts and facts. Concepts of the first keep their numbers."""
     from mhgrn.kg import KnowledgeGraph
-    from mhgrn.kg.graph import MARKER
+    from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.kg.merging import merge as merge_graphs
     from mhgrn.kg.schema import load_schema
     from mhgrn.storage import check_replaceable
 
-    check_replaceable(output, MARKER)
+    check_replaceable(output, MARKER, HOLDS)
     loaded = [KnowledgeGraph.load(graph) for graph in graphs]
     joined = merge_graphs(loaded, load_schema(schema) if schema else None)
     joined.save(output)

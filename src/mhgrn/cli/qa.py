@@ -62,12 +62,15 @@ def prepare(
     from mhgrn.data.prepared import prepare as prepare_data
     from mhgrn.data.report import check_output
     from mhgrn.data.report import report as make_report
+    from mhgrn.errors import UserError
     from mhgrn.kg import KnowledgeGraph
 
     threads = {"workers": workers} if workers else {}
     options = PrepareOptions(statement, max_nodes, max_degree, anew=anew, dataset=dataset, **threads)
     if report is not None:
         check_output(report)
+        if report.resolve() == output.resolve():
+            raise UserError(f"{output} cannot hold both the data and its report; name another folder by --report.")
     data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)
     if report is not None:
         make_report(data, kg=kg).save(report)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mhgrn.data.reuse import Earlier
 
 MARKER = "prepared.json"
+HOLDS = ("*.npy", "questions.jsonl", "cache")
 FORMAT = 2
 COLUMNS: dict[str, type[np.integer[Any]]] = {
     "concepts": np.int32,
@@ -69,7 +70,7 @@ class PreparedData:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
-        keys = ("splits", "statements", "graph", "graph_fingerprint", "names", "relations", "settings", "fingerprint", "report")
+        keys = ("splits", "statements", "graph", "graph_fingerprint", "relations", "settings", "fingerprint", "report")
         about = read_marker(folder, MARKER, "prepared data set", FORMAT, keys)
         questions = []
         try:
@@ -199,7 +200,7 @@ def prepare(
     from mhgrn.data.reuse import Earlier
 
     folder = Path(folder)
-    check_replaceable(folder, MARKER)
+    check_replaceable(folder, MARKER, HOLDS)
     if graph.folder is None:
         raise UserError("save the graph first: a prepared data set names the graph it came from.")
     declared = Dataset.find(source, options.dataset)
@@ -212,7 +213,7 @@ def prepare(
     settings = {"statement": statement, **limits._asdict(), "lemmatiser": LEMMATISER}
     work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
     rows = [_row(q) for q in questions]
-    with new_folder(folder, MARKER) as partial, _garbage_of_its_own():
+    with new_folder(folder, MARKER, HOLDS) as partial, _garbage_of_its_own():
         encoded = map(json.JSONEncoder(ensure_ascii=False).encode, rows)
         write_text(partial / "questions.jsonl", "".join(f"{row}\n" for row in encoded))
         total = sum(len(q.choices) for q in questions)
@@ -226,7 +227,6 @@ def prepare(
             "statements": total,
             "graph": str(graph.folder.absolute()),
             "graph_fingerprint": graph.fingerprint,
-            "names": graph.about["names"],
             "relations": len(graph.schema),
             "settings": settings,
             "fingerprint": fingerprint(rows, list(splits), settings, graph.fingerprint),
@@ -271,11 +271,11 @@ class _Work:
 
     def _new_or_taken_over(self, questions: Sequence[Question], earlier: "Earlier") -> Iterator[Mentioned | Subgraphs]:
         numbers = [earlier.number(question) for question in questions]
-        to_ground = [q for q, number in zip(questions, numbers, strict=True) if number is None or not earlier.same_names]
+        to_ground = [q for q, number in zip(questions, numbers, strict=True) if number is None or not earlier.same_graph]
         grounded = iter(ground_all(to_ground, self.grounder, self.statement).mentions())
         new: list[list[Mentions]] = []
         for number in numbers:
-            mentions = None if number is not None and earlier.same_names else next(grounded)
+            mentions = None if number is not None and earlier.same_graph else next(grounded)
             if number is None or (mentions is not None and not earlier.mentions_are(number, mentions)):
                 assert mentions is not None
                 new.append(mentions)

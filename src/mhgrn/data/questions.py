@@ -139,7 +139,8 @@ def _gather(dataset: Dataset) -> tuple[dict[str, list[Question]], list[UserError
     train = splits.get("train", [])
     for name in ("answer", "concept"):
         names = " or ".join(getattr(dataset.fields, name))
-        if name in dataset.fields.model_fields_set and names and train and all(getattr(q, name) is None for q in train):
+        is_wanted = name == "answer" or name in dataset.fields.model_fields_set
+        if is_wanted and names and train and all(getattr(q, name) is None for q in train):
             problems.append(UserError(f"no training question of {dataset.name} has its {name} ({names}); is that its name?"))
     if dataset.inhouse_ids:
         try:
@@ -195,6 +196,9 @@ def _parse(row: Row, number: int, dataset: Dataset) -> Question:
     given, labels = fields.choices_of(row)
     # published data sets do repeat a choice now and then
     stem, choices = checked(stem, given, may_repeat=True)
+    for label in labels:
+        if _SURROGATE.search(label):
+            raise UserError(f"the label {label!r} holds half of a character (a lone surrogate).")
     if len(set(labels)) < len(labels):
         raise UserError(f"two choices have the same label ({', '.join(labels)}).")
     if dataset.number_of_choices not in ("any", len(choices)):

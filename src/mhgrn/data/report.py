@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARKER = "report.json"
+FORMAT = 1
 FIGURE = "paths.png"
 BINS = 20  # of statements with about the same number of nodes
 COUNTED = {
@@ -156,11 +157,11 @@ class Report:
                 ],
                 "exponent": {str(k + 1): exponent(self.nodes, counts[:, k]) for k in range(self.hops)},
             }
-        return {"prepared": self.about, "summary": self.summary, "paths": paths}
+        return {"format": FORMAT, "prepared": self.about, "summary": self.summary, "paths": paths}
 
     def save(self, folder: str | Path) -> None:
         """Write ``report.json`` and ``paths.png`` into a folder that appears whole or not at all."""
-        with new_folder(Path(folder), MARKER) as partial:
+        with new_folder(Path(folder), MARKER, [FIGURE]) as partial:
             write_json(partial / MARKER, self.to_dict())
             self.draw(partial / FIGURE)
 
@@ -265,7 +266,7 @@ def check_output(folder: Path) -> None:
     """Refuse a folder that cannot be written, or a figure that cannot be drawn, better before the work than after it."""
     from mhgrn.drawing.figures import plotting
 
-    check_replaceable(folder, MARKER)
+    check_replaceable(folder, MARKER, [FIGURE])
     with plotting():
         pass
 

@@ -21,7 +21,7 @@ class Earlier:
     data: PreparedData
     known: dict[tuple[str, tuple[str, ...]], int]  # question → its number there; only those that still hold
     concept: Ints | None  # concept number there → now; None: the same
-    same_names: bool  # if not, concepts may be found in a text that were not there before
+    same_graph: bool  # if not, other concepts may be found in a text: new ones, or of a misspelt word another that has more facts
 
     @classmethod
     def find(cls, folder: Path, settings: dict[str, Any], graph: KnowledgeGraph) -> "Earlier | None":
@@ -42,7 +42,7 @@ class Earlier:
             changed = _changed(data, graph, concept)
             numbers = [n for n in numbers if not changed[data.statement_ptr[n] : data.statement_ptr[n + 1]].any()]
         known = {(data.questions[n].stem, data.questions[n].choices): n for n in reversed(numbers)}
-        return cls(data, known, concept, data.about["names"] == graph.about["names"])
+        return cls(data, known, concept, data.about["graph_fingerprint"] == graph.fingerprint)
 
     def number(self, question: Question) -> int | None:
         return self.known.get((question.stem, question.choices))

@@ -74,14 +74,23 @@ def _count(number: int, noun: str) -> str:
 
 
 def picture_of_question(
-    data: PreparedData, graph: KnowledgeGraph, question_id: str, label: str | None = None, limits: Limits = Limits()
+    data: PreparedData,
+    graph: KnowledgeGraph,
+    question_id: str,
+    label: str | None = None,
+    limits: Limits = Limits(),
+    split: str | None = None,
 ) -> Picture:
     """The subgraph of a question and one of its choices; without a ``label``, of the right one.
 
     Concepts of the question stand on the left, of the answer on the right, all others between them. Where not all can be
     shown, mentioned concepts come first, then those on most walks of two hops from the question to the answer.
     """
-    number = next((n for n, q in enumerate(data.questions) if q.id == question_id), None)
+    splits = list(data.splits) if split is None else [split]
+    found = {name: n for name in splits for n in data.split(name) if data.questions[n].id == question_id}
+    if len(found) > 1:
+        raise UserError(f"{data.folder} has a question {question_id!r} in {' and in '.join(found)}; name one with --split.")
+    number = next(iter(found.values()), None)
     if number is None:
         near = did_you_mean(question_id, (q.id for q in data.questions))
         # a data set has thousands of ids: rather a few of them than all

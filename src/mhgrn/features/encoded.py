@@ -14,7 +14,7 @@ from mhgrn.config import TextConfig
 from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features.accumulate import Accumulator
-from mhgrn.features.folder import MARKER, FeatureFolder, Request, reached
+from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request, reached
 from mhgrn.features.verbalise import BATCH, check_offsets, name_vectors, span_sums, verbalise
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
@@ -90,7 +90,7 @@ class Work:
 
     def build(self, folder: str | Path | None) -> FeatureFolder:
         """Encode everything, from where an earlier build of the same stopped, and write the folder."""
-        place = check_replaceable(self.request.place(folder), MARKER)
+        place = check_replaceable(self.request.place(folder), MARKER, HOLDS)
         if (found := self.request.finished(place)) is not None:
             say(f"{place} is there already.")
             return found

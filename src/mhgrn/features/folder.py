@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
-from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.storage import ArrayWriter, fingerprint, load_array, new_folder, read_marker, save_array, write_json
 
 MARKER = "features.json"
+HOLDS = ("*.npy",)
 FORMAT = 1
 BLOCK = 8192  # rows written at once
 
@@ -85,7 +86,7 @@ class Request:
             return Path(folder)
         if self.graph.folder is None:
             raise UserError("name a folder for the features: the graph itself is not saved in one.")
-        return self.graph.folder / "features" / f"{self.source['from']}-{self.key[:8]}"
+        return self.graph.folder / FEATURES / f"{self.source['from']}-{self.key[:8]}"
 
     def finished(self, folder: Path) -> FeatureFolder | None:
         """The features, if they are in ``folder`` already."""
@@ -107,7 +108,7 @@ class Request:
     ) -> FeatureFolder:
         """Write the folder; ``blocks`` are the vectors of the ``covered`` concepts in their order, some rows at a time."""
         total = np.zeros(dim)
-        with new_folder(folder, MARKER) as partial:
+        with new_folder(folder, MARKER, HOLDS) as partial:
             writer = ArrayWriter(partial / "vectors.npy", np.float16, dim)
             try:
                 for block in blocks:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from mhgrn.errors import UserError
-from mhgrn.features.folder import BLOCK, MARKER, FeatureFolder, Request, reached
+from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 from mhgrn.storage import check_replaceable
@@ -39,7 +39,7 @@ def from_transe(
     if not graph.fact_count:
         raise UserError(f"{graph.folder or 'the graph'} has no fact to train on.")
     request = Request(graph, concepts, {"from": "transe", "dim": dim, "epochs": epochs, "seed": seed})
-    place = check_replaceable(request.place(folder), MARKER)
+    place = check_replaceable(request.place(folder), MARKER, HOLDS)
     if (found := request.finished(place)) is not None:
         say(f"{place} is there already.")
         return found

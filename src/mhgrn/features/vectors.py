@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.features.folder import BLOCK, MARKER, FeatureFolder, Request, reached
+from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 from mhgrn.storage import check_replaceable, file_fingerprint
@@ -133,7 +133,7 @@ def from_vectors(
     concepts = reached(graph, only)
     about = {"from": "vectors", "file": file_fingerprint(path), "mean_of_words": mean_of_words, "language": language}
     request = Request(graph, concepts, about)
-    place = check_replaceable(request.place(folder), MARKER)
+    place = check_replaceable(request.place(folder), MARKER, HOLDS)
     if (found := request.finished(place)) is not None:
         say(f"{place} is there already.")
         return found

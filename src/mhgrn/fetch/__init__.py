@@ -250,7 +250,10 @@ def _archive(file: File, folder: Path, record: Record, place: _Place) -> list[Fe
                     done.append(take(part, target, sha256, record, f"{source}:{member}"))
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
         forget(archive)
-        raise UserError(f"{source} is damaged or not the archive it should be ({error}); nothing was taken from it.") from None
+        advice = " Delete it and run the command again." if found == archive else ""
+        raise UserError(
+            f"{source} is damaged or not the archive it should be ({error}); nothing was taken from it.{advice}"
+        ) from None
     except UserError:
         forget(archive)
         raise

@@ -13,11 +13,16 @@ from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.spelling import one_edit_away
 from mhgrn.kg.strings import StringIndex
+from mhgrn.progress import say
 from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json, write_text
 from mhgrn.text.lemmas import LEMMATISER, is_english, lemmatise
 
 MARKER = "graph.json"
 FORMAT = 2
+FEATURES = "features"  # folders of node features, within the graph's
+HOLDS = ("*.npy", "schema.yaml", FEATURES)
+EXPORTED = "export.json"
+EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml")
 
 Ints = NDArray[Any]
 
@@ -159,20 +164,26 @@ class KnowledgeGraph:
 
     def save(self, folder: str | Path) -> None:
         """Write the graph as a folder that appears whole or not at all."""
-        with new_folder(Path(folder), MARKER) as partial:
+        target = Path(folder)
+        is_same = _fingerprint_at(target) == self.fingerprint
+        with new_folder(target, MARKER, HOLDS, keep=(FEATURES,) if is_same else ()) as partial:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
             write_text(partial / "schema.yaml", self.schema.to_yaml())  # to edit and build again with; this graph is as it is
             write_json(partial / MARKER, self.about)
-        self.folder = Path(folder)
+            if not is_same and (target / FEATURES).is_dir():
+                say(f"{target / FEATURES}: these node features are of the graph that was there, and go with it.")
+        self.folder = target
 
     def export(self, folder: str | Path) -> None:
-        """Write ``facts.tsv``, ``concepts.txt`` and ``schema.yaml``, from which :func:`build` makes the same graph again."""
+        """Write ``facts.tsv``, ``concepts.txt`` and ``schema.yaml``, from which :func:`build` makes the same graph again, and
+        ``export.json``, by which the folder is known for one of ours."""
         named = [self._written_as(number) for number in range(len(self.schema))]
         names = list(self.names)
         weights = itertools.repeat(None) if self.weight is None else map(str, self.weight)
         facts = zip(self.heads().tolist(), self.relation.tolist(), self.tail.tolist(), weights, strict=False)
-        with new_folder(Path(folder), "facts.tsv") as partial:
+        with new_folder(Path(folder), EXPORTED, EXPORTS) as partial:
+            write_json(partial / EXPORTED, {"format": FORMAT, "fingerprint": self.fingerprint})
             write_text(partial / "concepts.txt", "".join(f"{name}\n" for name in names))
             write_text(partial / "schema.yaml", self.schema.to_yaml())
             with (partial / "facts.tsv").open("w", encoding="utf-8", newline="") as file:
@@ -316,3 +327,11 @@ class KnowledgeGraph:
         rng = np.random.default_rng(seed)
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
+
+
+def _fingerprint_at(folder: Path) -> str | None:
+    """The fingerprint of the graph that is in a folder, if there is one that can be read."""
+    try:
+        return str(read_marker(folder, MARKER, "knowledge graph", FORMAT, ("fingerprint",))["fingerprint"])
+    except UserError:
+        return None

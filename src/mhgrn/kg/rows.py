@@ -16,7 +16,14 @@ from mhgrn.kg.schema import MAX_RELATIONS, Schema
 
 Array = NDArray[Any]
 
-HEADERS = (["head", "relation", "tail"], ["subject", "predicate", "object"], ["start", "rel", "end"])
+HEADERS = (
+    ["head", "relation", "tail"],
+    ["subject", "predicate", "object"],
+    ["subject", "relation", "object"],
+    ["start", "rel", "end"],
+    ["source", "relation", "target"],
+    ["h", "r", "t"],
+)
 HEAVIEST = 3.4028235e38  # the largest weight of 32 bits, as it is written
 OTHER_RELATION = 100  # a status beside those of the kernels
 

@@ -2,11 +2,12 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from mhgrn.answering import Answer, QuestionAnswerer
+from mhgrn.answering import Answer, QuestionAnswerer, _distinct
 from mhgrn.config import Config
 from mhgrn.data.batch import GraphBatch
 from mhgrn.data.prepared import PreparedData, ground, statement_builder
@@ -119,6 +120,11 @@ def test_attention_is_plain_data(qa: QuestionAnswerer) -> None:
     assert "attention" not in qa.ask(*ASKED).to_dict()
 
 
+def test_names_of_repeated_choices_are_distinct() -> None:
+    assert _distinct(Question("", "?", ("bus", "bus", "car"))) == ["bus (A)", "bus (B)", "car"]
+    assert _distinct(Question("", "?", ("bus", "bus", "bus (A)"))) == ["bus (A)", "bus (B)", "bus (A) (C)"]
+
+
 def test_a_model_without_a_graph_has_nothing_to_explain(
     small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
@@ -164,6 +170,18 @@ def test_what_is_not_in_the_graph_is_answered_from_the_text_and_said(qa: Questio
 def test_a_question_that_is_none_is_refused(qa: QuestionAnswerer, question: str, choices: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         qa.ask(question, choices)
+
+
+def test_a_text_too_long_to_be_read_whole_is_said(qa: QuestionAnswerer) -> None:
+    short, long = (qa.ask("Where is a desk? " * times, ["school", "patio"], effects=False) for times in (1, 40))
+    assert not any("max_length" in note for note in short.notes)
+    assert "the text has more than text.max_length=64 tokens; its end was not read." in long.notes
+
+
+@pytest.mark.parametrize("choices", ["patio", None, 3], ids=str)
+def test_choices_are_a_list(qa: QuestionAnswerer, choices: Any) -> None:
+    with pytest.raises(UserError, match="give a list of texts"):
+        qa.ask("Where?", choices)
 
 
 def test_the_text_of_an_answer(qa: QuestionAnswerer) -> None:

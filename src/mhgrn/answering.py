@@ -66,7 +66,7 @@ class Answer:
             same = [f"one of {path.ties:,} such paths"] if path.ties > 1 else []
             said = f"   ({', '.join(share + same)})" if share + same else ""
             helps = not path.without or min(path.without) < self.probabilities[self.choice]
-            lines.append(f"    {'because' if helps else 'looked at'} {path}{said}")
+            lines.append(f"    {'because' if path.facts and helps else 'looked at'} {path}{said}")
             lines += [f"      without {what}: {before} {after}" for what, after in _shown_effects(path)]
         if self.without_graph is not None:
             lines.append(f"    without the graph: {before} {self.without_graph:.1%}")
@@ -107,7 +107,7 @@ class QuestionAnswerer:
         ``facts=[("quokka", "IsA", "marsupial")]``. The answer shows the ``paths`` best paths, with ``effects`` also what its
         probability is without each of their facts and without the graph, and with ``attention`` every attention weight.
         """
-        return self.answer(Question.asked(question, list(choices)), facts, paths=paths, effects=effects, attention=attention)
+        return self.answer(Question.asked(question, choices), facts, paths=paths, effects=effects, attention=attention)
 
     def answer(
         self,
@@ -131,13 +131,18 @@ class QuestionAnswerer:
         if attention and attends_to_walks(read.encoding):
             numbers = {name: number for number, name in enumerate(names)}
             weights = attention_data(read.encoding, read.batch, numbers, read.graph, self._first_head)
+        notes = _notes(concepts, shown, masses, encoder) + _cut(encoder, read.encoding, names)
+        if attention and weights is None and encoder.uses_graph:
+            notes.append("this model attends to no walks; there is no attention to show.")
+        if read.texts_cut:
+            notes.append(f"the text has more than text.max_length={self.run.config.text.max_length} tokens; its end was not read.")
         return Answer(
             question=question.stem,
             choice=names[best],
             probabilities=dict(zip(names, torch.softmax(read.score.double(), 0).tolist(), strict=True)),
             paths=shown,
             concepts=concepts,
-            notes=_notes(concepts, shown, masses, encoder) + _cut(encoder, read.encoding, names),
+            notes=notes,
             masses=masses,
             without_graph=without_graph,
             attention=weights,
@@ -145,7 +150,7 @@ class QuestionAnswerer:
 
     def walks(self, question: str, choices: Sequence[str], choice: str | None = None) -> WalkDistribution:
         """The distribution over walks behind a choice, or behind the answer: see :class:`mhgrn.explain.WalkDistribution`."""
-        read = self._read(Question.asked(question, list(choices)))
+        read = self._read(Question.asked(question, choices))
         if choice is not None and choice not in choices:
             raise UserError(f"{choice!r} is none of the choices.{did_you_mean(choice, choices)}")
         number = int(read.score.argmax()) if choice is None else list(choices).index(choice)
@@ -159,6 +164,7 @@ class QuestionAnswerer:
         statement = statement_builder(self._statement, [question])
         subgraphs = [extract(m) for m in ground(question, grounder, statement)]
         batch = GraphBatch.collate(subgraphs, len(graph.schema), run.model.graph_encoder.reach)
+        cut = run.encoder.cut
         with torch.inference_mode():
             stems = [question.stem] * len(question.choices)
             tokens = None
@@ -168,7 +174,7 @@ class QuestionAnswerer:
                 s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)
             features = run.features.rows(batch.concepts, graph)
             score, encoding = run.model(s, features, batch, tokens)
-        return _Read(graph, subgraphs, batch, s, tokens, features, score, encoding)
+        return _Read(graph, subgraphs, batch, s, tokens, features, score, encoding, run.encoder.cut > cut)
 
     def _explain(
         self, read: "_Read", choice: int, count: int, effects: bool
@@ -231,6 +237,7 @@ class _Read(NamedTuple):
     features: Tensor
     score: Tensor
     encoding: GraphEncoding
+    texts_cut: bool
 
     def rows(self, concepts: Tensor) -> Tensor:
         """The features of concepts that are among the batch's."""
@@ -267,9 +274,11 @@ def _found(graph: KnowledgeGraph, choices: Sequence[str], subgraphs: Sequence[Su
 
 
 def _distinct(question: Question) -> list[str]:
-    """The choices' texts, with their letter where a file repeats one."""
+    """The choices' texts, with their letter where a file repeats one; all with it if one is already written so."""
     texts = question.choices
-    return [f"{text} ({question.label(i)})" if texts.count(text) > 1 else text for i, text in enumerate(texts)]
+    lettered = [f"{text} ({question.label(i)})" for i, text in enumerate(texts)]
+    names = [long if texts.count(text) > 1 else text for text, long in zip(texts, lettered, strict=True)]
+    return names if len(set(names)) == len(names) else lettered
 
 
 def _cut(encoder: GraphEncoder, encoding: GraphEncoding, choices: Sequence[str]) -> list[str]:

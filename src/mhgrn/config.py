@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from mhgrn.encoders import registry
 from mhgrn.errors import UserError, did_you_mean
 
+NO_YAML = (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError)  # the last ones: a tag its value does not fit
+
 
 class Section(BaseModel):
     """Some settings under one name: typed, frozen, and a misspelt key is an error."""
@@ -28,7 +30,7 @@ class TextConfig(Section):
     input_format: Literal["default", "add_qa_prefix", "fairseq", "no_extra_sep"] = Field(
         "default", description="how a pair is laid out: prefixes Q: and A:, a single separator, both (fairseq)"
     )
-    max_length: int = Field(64, ge=8)
+    max_length: int = Field(64, ge=8, description="tokens that are read of a text, or of stem and choice together")
     frozen_epochs: int | None = Field(None, ge=0, description="epochs before the encoder is trained too; null: never")
     frozen_dropout: bool = Field(False, description="dropout also while frozen, so that vectors are computed anew each step")
     learning_rate: float = Field(1e-5, gt=0)
@@ -294,9 +296,10 @@ class Config(Section):
             if not equals:
                 raise UserError(f"--set {override}: write key=value, for example mhgrn.hops=3.")
             try:
-                _put(given, key.strip().split("."), yaml.safe_load(value))
-            except yaml.YAMLError:
+                parsed = yaml.safe_load(value)
+            except NO_YAML:
                 raise UserError(f"--set {override}: {value!r} is not a value.") from None
+            _put(given, key.strip().split("."), parsed)
         return cls.of(given)
 
     @classmethod
@@ -436,7 +439,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
         raise UserError(f"{path} does not exist; name a YAML file of {what}.")
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError) as error:  # a tag its value does not fit
+    except NO_YAML as error:
         where = getattr(error, "problem_mark", None)
         line = f":{where.line + 1}" if where else ""
         raise UserError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}).") from None

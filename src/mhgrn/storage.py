@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,6 +155,17 @@ def check_replaceable(target: Path, marker: str, holds: Sequence[str] | None = N
     return target
 
 
+def check_file(path: Path) -> None:
+    """Refuse a file that cannot be written, better before the work than after it."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file to write to.")
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir():
+        raise UserError(f"{parent} is not a folder, so {path} cannot be written; name another file.")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise UserError(f"{path} cannot be written; name another file.")
+
+
 def _is_ours(marker: Path) -> bool:
     """Whether a file with the name of a marker is one; a damaged one counts, for its folder is to be made again."""
     try:
@@ -180,8 +191,9 @@ def held(path: Path, wait: bool = False, busy: str = "") -> Iterator[None]:
         file = path.open("ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                break  # else its holder has deleted it in the meantime
+            with suppress(FileNotFoundError):  # its holder has deleted it in the meantime
+                if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                    break
         except BlockingIOError:
             file.close()
             raise UserError(busy) from None

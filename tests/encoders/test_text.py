@@ -1,6 +1,9 @@
 """The built-in encoder as it is; BERT, RoBERTa and DistilBERT as tiny random models of the same class."""
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -100,6 +103,77 @@ def test_a_model_without_pooler_says_what_to_set(tmp_path: Path) -> None:
 def test_an_unknown_encoder_is_one_message() -> None:
     with pytest.raises(UserError, match="'no-such/model' cannot be loaded"):
         TextEncoder(TextConfig(encoder="no-such/model"))
+
+
+def edited(folder: Path, **changes: object) -> Path:
+    """A folder with other entries in its config.json."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+    return folder
+
+
+def weights_of(folder: Path, **settings: Any) -> str:
+    return str(TextEncoder(TextConfig(encoder=str(folder), **settings)).identity()["weights"])
+
+
+def test_an_encoder_is_the_same_wherever_it_is_and_whatever_saved_it(tmp_path: Path) -> None:
+    weights = weights_of(tiny(tmp_path / "one", "bert"))
+    moved = shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert weights_of(edited(moved, transformers_version="4.2.0", _name_or_path="elsewhere")) == weights
+    assert weights_of(edited(moved, hidden_act="relu")) != weights
+
+
+@pytest.mark.parametrize("pooling", ["pooler", "cls"])
+def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path, pooling: str) -> None:
+    folder = tiny(tmp_path, "roberta")
+    model = RobertaModel.from_pretrained(folder)
+    kept = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pooler.")}
+    model.save_pretrained(folder, state_dict=kept)
+    torch.manual_seed(1)
+    one = TextEncoder(TextConfig(encoder=str(folder), pooling=pooling))
+    torch.manual_seed(2)
+    other = TextEncoder(TextConfig(encoder=str(folder), pooling=pooling))
+    assert one.identity() == other.identity()
+    statement = ["where would a child sit"], ["desk"]
+    assert torch.equal(one.sentences(*statement), other.sentences(*statement))
+    assert float(one.model.pooler.dense.weight.detach().std()) == pytest.approx(0.02, rel=0.5)
+
+
+def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None:
+    def refused(folder: Path, says: str, **settings: Any) -> None:
+        with pytest.raises(UserError, match=says) as error:
+            TextEncoder(TextConfig(encoder=str(folder), **settings))
+        assert "\n" not in str(error.value)
+
+    bert = tiny(tmp_path / "bert", "bert")
+
+    def copy(name: str) -> Path:
+        return shutil.copytree(bert, tmp_path / name)
+
+    refused(edited(copy("sizes"), hidden_size=12), "cannot be loaded")
+    refused(edited(copy("layers"), num_hidden_layers=2), r"lacks weights, e\.g\. encoder\.layer\.1")
+    refused(bert, "text.max_length=513: .* reads no more than 512 tokens", max_length=513)
+    code = edited(copy("code"), auto_map={"AutoModel": "mine.Model", "AutoConfig": "mine.Config"}, model_type="mine")
+    (code / "mine.py").write_text("raise SystemExit('run')", encoding="utf-8")
+    refused(code, "cannot be loaded")
+    unpadded = copy("unpadded")
+    PreTrainedTokenizerFast(tokenizer_file=str(bert / "tokenizer.json"), unk_token="<unk>").save_pretrained(unpadded)
+    refused(unpadded, "no token to pad with")
+    wordless = copy("wordless")
+    vocabulary = {word: i for i, word in enumerate(SPECIAL)}
+    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=tokeniser, pad_token="<pad>", unk_token="<unk>").save_pretrained(wordless)
+    refused(wordless, "tokeniser that knows no word")
+
+
+@pytest.mark.parametrize("input_format", ["default", "fairseq"])
+def test_texts_that_are_cut_are_counted(tmp_path: Path, input_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = TextConfig(encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format)
+    encoder = TextEncoder(config)
+    pairs = [("where would a child sit", "desk"), ("where would a child sit " * 4, "desk")]
+    SentenceVectors.compute(encoder, pairs, None)
+    assert encoder.cut == 1
+    assert "1 texts have more than text.max_length=14 tokens" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

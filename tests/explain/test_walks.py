@@ -215,6 +215,21 @@ def test_it_is_the_distribution_of_the_model(seed: int, zero_hop: bool, layers: 
                 assert distribution.lengths[node][1:] == pytest.approx(shares.numpy(), abs=1e-6)
 
 
+@pytest.mark.parametrize("pool", ["all", "question"])
+def test_walks_that_the_model_leaves_out_have_no_probability(pool: str) -> None:
+    torch.manual_seed(0)
+    settings = MHGRNConfig(hops=2, hidden_dim=6, initial_scale=0.7, walks_to="answer", pool=pool)
+    encoder = MHGRN(Dims(5, 4, 4), settings).eval()
+    batch = oracles.random_batch(np.random.default_rng(3), 1, 2, 7, 9)
+    encoding = encoder(torch.randn(1, 5), torch.randn(len(batch.types), 4), batch)
+    found = WalkDistribution.of(encoding, batch, 0)
+    ends = {walk.nodes[-1] for walk in found.best_paths(1000).walks}
+    assert {int(batch.types[node]) for node in ends} <= {ANSWER}
+    assert sum(walk.probability for walk in found.best_paths(1000).walks) == pytest.approx(found.walks)
+    if pool == "question":
+        assert found.masses == pytest.approx({"walks": 0, "no_path": 1, "itself": 0})
+
+
 def test_a_trace_may_keep_rows_for_some_nodes_only() -> None:
     case = random_case(3, 2)
     assert case.pool

@@ -68,7 +68,8 @@ def build(
     seed: Annotated[int | None, typer.Option(min=0, help="transe: seed. Unset: 0.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a features folder and say which setting uses it. A build that was stopped goes on where it stopped."""
+    """Make a features folder and say which setting uses it. A build from triples or names that was
+    stopped goes on where it stopped."""
     from mhgrn.errors import UserError
     from mhgrn.kg import KnowledgeGraph
 

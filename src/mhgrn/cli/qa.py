@@ -171,10 +171,9 @@ def predict(
     from mhgrn.data.questions import read_questions
     from mhgrn.errors import UserError
     from mhgrn.progress import track
-    from mhgrn.storage import write_text
+    from mhgrn.storage import check_file, write_text
 
-    if output.is_dir():
-        raise UserError(f"{output} is a folder; name a file to write to.")
+    check_file(output)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
     asked = list(read_questions(questions, dataset))

@@ -1,7 +1,7 @@
 """Multiple-choice questions and the files they come in."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ class Question:
     concept: str | None = None  # what it is about, where its file says so
 
     @classmethod
-    def asked(cls, stem: str, choices: list[str]) -> "Question":
+    def asked(cls, stem: str, choices: Sequence[str]) -> "Question":
         """A question put by a person: checked, without an answer."""
-        return cls("", *checked(stem, choices))
+        if isinstance(choices, str) or not isinstance(choices, Sequence):
+            raise UserError(f"the choices are {choices!r}; give a list of texts.")
+        return cls("", *checked(stem, list(choices)))
 
     def label(self, choice: int) -> str:
         """The letter of a choice as its file names it."""

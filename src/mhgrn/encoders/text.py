@@ -17,11 +17,13 @@ from torch.nn.utils.rnn import pad_sequence
 from mhgrn.config import TextConfig
 from mhgrn.encoders.base import Tokens
 from mhgrn.errors import UserError
-from mhgrn.progress import track
+from mhgrn.progress import say, track
 from mhgrn.storage import ArrayWriter, load_array, load_tensors, new_folder, save_array, save_tensors, write_json
 
 BATCH = 64
 TOKENS_MARKER = "tokens.json"
+OF_NO_WEIGHT = ("transformers_version", "torch_dtype", "dtype", "architectures")  # in config.json: how it was saved
+COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # positions: two are never used
 
 
 def _locate(name: str) -> str:
@@ -34,6 +36,44 @@ def _locate(name: str) -> str:
     return str(Path(spec.origin).parent / "model")
 
 
+def _load(name: str, where: str) -> tuple[Any, Any, dict[str, Any]]:
+    """Tokeniser, model, and what the model's own config.json says of it, wherever that is and whatever reads it."""
+    from transformers import AutoModel, AutoTokenizer, PretrainedConfig
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+        model, loaded = AutoModel.from_pretrained(
+            where, use_safetensors=True if name == "minilm" else None, trust_remote_code=False, output_loading_info=True
+        )
+        declared, _ = PretrainedConfig.get_config_dict(where)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # transformers, safetensors and torch each have their own
+        raise UserError(
+            f"the text encoder {name!r} cannot be loaded: it is no folder of a model here, and the model hub did not"
+            f" give it ({_reason(error)}). Use minilm, or a folder that holds config.json, weights and tokeniser."
+        ) from None
+    parameters = dict(model.named_parameters())
+    missing = [key for key in loaded["missing_keys"] if key in parameters]
+    if others := [key for key in missing if not key.startswith("pooler.")]:
+        raise UserError(
+            f"the text encoder {name!r} lacks weights, e.g. {min(others)}; are they of the model that config.json says?"
+        )
+    with torch.no_grad():  # RoBERTa comes without a pooler: the same one at every load
+        generator = torch.Generator().manual_seed(0)
+        for key in sorted(missing):
+            parameter, spread = parameters[key], getattr(model.config, "initializer_range", 0.02)
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread if key.endswith("weight") else parameter * 0)
+    return tokenizer, model, {key: value for key, value in declared.items() if not key.startswith("_") and key not in OF_NO_WEIGHT}
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class TextEncoder(nn.Module):
     """Vectors of texts and of (stem, choice) pairs.
 
@@ -43,23 +83,9 @@ class TextEncoder(nn.Module):
 
     def __init__(self, config: TextConfig) -> None:
         super().__init__()
-        from safetensors import SafetensorError
-        from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging
-
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
         self.config = config
         where = _locate(config.encoder)
-        try:
-            self.tokenizer = AutoTokenizer.from_pretrained(where)
-            self.model = AutoModel.from_pretrained(where, use_safetensors=True if config.encoder == "minilm" else None)
-        except (OSError, ValueError, SafetensorError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UserError(
-                f"the text encoder {config.encoder!r} cannot be loaded: it is no folder of a model here, and the model hub did not"
-                f" give it ({reason}). Use minilm, or a folder that holds config.json, weights and tokeniser."
-            ) from None
+        self.tokenizer, self.model, self._architecture = _load(config.encoder, where)
         is_sentence_encoder = (Path(where) / "modules.json").is_file() or "sentence-transformers/" in where
         self.encoding: Literal["separate", "pair"] = (
             ("separate" if is_sentence_encoder else "pair") if config.encoding == "auto" else config.encoding
@@ -70,7 +96,35 @@ class TextEncoder(nn.Module):
         if self.pooling == "pooler" and getattr(self.model, "pooler", None) is None:
             raise UserError(f"{config.encoder} has no pooler; set text.pooling=mean or text.pooling=cls.")
         self.width = int(self.model.config.hidden_size)
+        self.cut = 0  # texts, or pairs, of which not all was read
         self.eval()
+        self._try()
+
+    def _try(self) -> None:
+        """Encode something: better now than after the graph was built."""
+        if self.tokenizer.pad_token_id is None:
+            raise UserError(
+                f"the tokeniser of {self.config.encoder} has no token to pad with; use an encoder such as BERT or RoBERTa."
+            )
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        if positions is not None:
+            positions -= 2 if self.model.config.model_type in COUNTS_FROM_PADDING else 0
+            if self.config.max_length > positions:
+                raise UserError(
+                    f"text.max_length={self.config.max_length}: {self.config.encoder} reads no more than {positions} tokens."
+                )
+        try:
+            with torch.inference_mode():
+                tokens = self.tokenizer("a child sits at a desk", return_tensors="pt")
+                _ = self.model(**tokens).last_hidden_state
+        except (MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # whatever an arbitrary model raises
+            raise UserError(f"the text encoder {self.config.encoder!r} cannot encode a text ({_reason(error)}).") from None
+        if set(tokens["input_ids"][0].tolist()) <= set(self.tokenizer.all_special_ids):
+            raise UserError(
+                f"{self.config.encoder} has a tokeniser that knows no word; are its files (tokenizer.json) in the folder?"
+            )
 
     @property
     def sentence_dim(self) -> int:
@@ -87,8 +141,10 @@ class TextEncoder(nn.Module):
         }
 
     def _weights_fingerprint(self) -> str:
-        digest = hashlib.sha256(json.dumps(self.model.config.to_dict(), sort_keys=True, default=str).encode())
+        digest = hashlib.sha256(json.dumps(self._architecture, sort_keys=True, default=str).encode())
         for name, parameter in self.model.state_dict().items():
+            if name.startswith("pooler.") and self.pooling != "pooler":
+                continue
             digest.update(name.encode())
             digest.update(parameter.flatten()[:64].float().cpu().numpy().tobytes())
         return digest.hexdigest()[:20]
@@ -100,13 +156,16 @@ class TextEncoder(nn.Module):
         return self._texts(texts).vectors
 
     def _texts(self, texts: Sequence[str]) -> "_Encoded":
-        inputs = self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.config.max_length, return_tensors="pt"
-        ).to(self.model.device)
+        inputs = self.tokenizer(list(texts), padding=True, truncation=True, max_length=self.config.max_length, return_tensors="pt")
+        self._count_cut(inputs)
+        inputs = inputs.to(self.model.device)
         hidden = self.model(**inputs).last_hidden_state
         pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
         scaled: Tensor = functional.normalize(pooled, dim=1) * self.width**0.5
         return _Encoded(scaled, hidden, self._content(inputs))
+
+    def _count_cut(self, inputs: Any) -> None:
+        self.cut += sum(bool(text.overflowing) for text in inputs.encodings or ())
 
     def _content(self, inputs: Any) -> Tensor:
         """Which tokens are the text's own: neither padding nor a mark of the tokeniser."""
@@ -172,6 +231,7 @@ class TextEncoder(nn.Module):
                 max_length=self.config.max_length,
                 return_tensors="pt",
             )
+            self._count_cut(inputs)
         inputs = inputs.to(self.model.device)
         out = self.model(**inputs)
         hidden: Tensor = out.last_hidden_state
@@ -187,6 +247,7 @@ class TextEncoder(nn.Module):
         rows = []
         for a_text, b_text in zip(first, second, strict=True):
             a, b = (token(text, add_special_tokens=False)["input_ids"] for text in (a_text, b_text))
+            self.cut += len(a) + len(b) > self.config.max_length - 3
             while len(a) + len(b) > self.config.max_length - 3:
                 (a if len(a) > len(b) else b).pop()
             rows.append({"input_ids": [token.cls_token_id, *a, token.sep_token_id, *b, token.sep_token_id]})
@@ -244,6 +305,7 @@ class SentenceVectors:
             stem, choice = (torch.tensor([row[pair[side]] for pair in pairs]) for side in (0, 1))
         if cache is not None and cache.is_file():
             return cls(load_tensors(cache)["vectors"].float(), stem, choice)
+        cut = encoder.cut
         if encoder.encoding == "separate":
             vectors = encoder.embed_all(texts, "encoding texts")
         else:
@@ -253,6 +315,9 @@ class SentenceVectors:
                 for start in track(range(0, len(order), BATCH), "encoding statements"):
                     part = order[start : start + BATCH]
                     vectors[part] = encoder.sentences(*zip(*(pairs[i] for i in part), strict=True)).float().cpu()
+        if encoder.cut > cut:
+            most = encoder.config.max_length
+            say(f"{encoder.cut - cut:,} texts have more than text.max_length={most} tokens: their ends are not read.")
         if cache is not None:
             save_tensors(cache, {"vectors": vectors})
         return cls(vectors, stem, choice)
@@ -302,4 +367,4 @@ class TokenStates:
             finally:
                 writer.close()
             save_array(partial / "pointer.npy", np.array(pointer))
-            write_json(partial / TOKENS_MARKER, {"texts": len(units), "width": encoder.width})
+            write_json(partial / TOKENS_MARKER, {"format": 1, "texts": len(units), "width": encoder.width})

@@ -63,7 +63,9 @@ def retrieve_into(folder: Path, dataset: Dataset, book: Path, count: int = FACTS
         for split, questions in find_splits(dataset).items():
             rows = [json.dumps(_row(question, facts, count), ensure_ascii=False) for question in questions]
             write_text(partial / f"{split}.jsonl", "".join(row + "\n" for row in rows))
-        write_json(partial / "retrieved.json", {"facts": count, "by": "cosine similarity of lemmas, weighted by rarity"})
+        write_json(
+            partial / "retrieved.json", {"format": 1, "facts": count, "by": "cosine similarity of lemmas, weighted by rarity"}
+        )
 
 
 def _row(question: Question, facts: Book, count: int) -> dict[str, object]:

@@ -97,7 +97,10 @@ class WalkDistribution:
         with np.errstate(divide="ignore"):
             log_share = np.log(share)
         log_d = np.stack([_log_sum(into, g.state_node, g.size) for into in self._into])
-        reached = np.isfinite(log_d) & (share > 0)
+        read = np.zeros(share.shape, dtype=bool)  # the layer may leave out walks into some nodes (``walks_to``)
+        for node in pool:
+            read[:, node - g.first] = np.isfinite(trace.log_d[:, trace.row(node)].detach().cpu().numpy())
+        reached = np.isfinite(log_d) & read & (share > 0)
         # what turns log α of a walk into log p: [K, n]
         self._to_log_p = np.where(reached, log_share - np.where(reached, log_d, 0), -np.inf)
         self.walks = float(share[reached].sum())  # the probability that there is a walk

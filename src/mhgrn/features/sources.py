@@ -14,7 +14,7 @@ from torch import Tensor
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.features.verbalise import name_sentence, name_vectors, span_sums
-from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.progress import say
 from mhgrn.storage import fingerprint, load_array, load_tensors, save_tensors
 
@@ -263,8 +263,8 @@ def open_features(source: str, graph: KnowledgeGraph, encoder: "TextEncoder") ->
     if source == "random":
         return RandomFeatures()
     place = Path(source)
-    if not place.exists() and graph.folder is not None and (graph.folder / "features" / source).is_dir():
-        place = graph.folder / "features" / source
+    if not place.exists() and graph.folder is not None and (graph.folder / FEATURES / source).is_dir():
+        place = graph.folder / FEATURES / source
     if not place.exists():
         raise UserError(
             f"{source} does not exist; features are `names`, `random`, a .npy file, or a folder made by `mhgrn features build`,"

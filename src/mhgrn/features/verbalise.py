@@ -88,7 +88,7 @@ def name_vectors(encoder: "TextEncoder", names: Sequence[str], batch: int = BATC
     with torch.inference_mode(), encoder.evaluating():
         for start in range(0, len(order), batch):
             part = order[start : start + batch]
-            vectors[part] = encoder.embed([texts[i] for i in part]).float()
+            vectors[part] = encoder.embed([texts[i] for i in part]).float().cpu()
     return vectors
 
 

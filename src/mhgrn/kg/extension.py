@@ -70,6 +70,8 @@ class ExtendedGraph(KnowledgeGraph):
 
 def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int]) -> Iterator[Edge]:
     """What a fact is in the graph's relations and numbers; concepts that it lacks are numbered in ``new``."""
+    if isinstance(fact, str) or len(fact) != 3 or not all(isinstance(part, str) for part in fact):
+        raise UserError(f"the fact {fact!r} is not of three texts: head, relation, tail.")
     head, tail = concept_name(fact[0]), concept_name(fact[2])
     found = graph.schema.lookup.get(fact[1].strip().lower())
     if found is None:

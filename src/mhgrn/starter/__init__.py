@@ -3,17 +3,22 @@
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mhgrn.config import Config
 from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.storage import file_fingerprint, fingerprint, user_cache
+from mhgrn.storage import file_fingerprint, fingerprint, held, user_cache
 from mhgrn.text.lemmas import LEMMATISER
+
+if TYPE_CHECKING:
+    from mhgrn.training.run import Run
 
 HERE = Path(__file__).parent
 FACTS = HERE / "facts.tsv"
 CONFIG = HERE / "starter.yaml"
+RUNS = 2  # to be counted up when runs of before can no longer be loaded
 # Questions nobody trained on: in none of the starter's files.
 NEW_QUESTIONS = (
     ("Where would a child sit at a desk?", ("schoolroom", "patio", "furniture store", "library", "bus")),
@@ -25,7 +30,7 @@ NEW_QUESTIONS = (
 def cache_folder() -> Path:
     """Where the starter model is kept."""
     contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
-    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATISER)[:8]}"
+    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATISER, RUNS)[:8]}"
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,23 @@ class Starter:
 def starter_run() -> Path:
     """The starter model's run folder, trained first if it is not there."""
     from mhgrn.progress import say
-    from mhgrn.training.loop import train
     from mhgrn.training.run import MARKER, read_about
 
     folder = cache_folder()
     run = folder / "run"
-    if not (run / MARKER).is_file() or not read_about(run).get("finished"):
-        say(f"training the starter model once, into {folder} …")
-        starter = Starter.build(folder)
-        train(starter.data, starter.config(), run, starter.graph, force=True)
+    with held(folder.with_name(f".{folder.name}.lock"), wait=True):
+        if not (run / MARKER).is_file() or not read_about(run).get("finished"):
+            say(f"training the starter model once, into {folder} …")
+            starter = Starter.build(folder)
+            train_on_or_anew(starter.data, starter.config(), run, starter.graph)
     return run
+
+
+def train_on_or_anew(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph) -> "Run":
+    """Go on with an interrupted training of the same settings; replace whatever other run is there."""
+    from mhgrn.training.loop import train
+
+    try:
+        return train(data, config, folder, graph)
+    except UserError:
+        return train(data, config, folder, graph, force=True)

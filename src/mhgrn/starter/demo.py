@@ -6,10 +6,10 @@ from typing import Any
 from mhgrn.answering import QuestionAnswerer
 from mhgrn.errors import UserError
 from mhgrn.progress import say
-from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder
-from mhgrn.storage import write_json
+from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, train_on_or_anew
+from mhgrn.storage import check_file, write_json
 from mhgrn.training.examples import most_edges_accuracy
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.loop import evaluate
 
 
 def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
     folder = folder or cache_folder()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name a folder to work in.")
-    if json_file is not None and json_file.is_dir():
-        raise UserError(f"{json_file} is a folder; name a file to write to.")
+    if json_file is not None:
+        check_file(json_file)
     say(f"1/4  building the starter graph and preparing its questions in {folder}")
     starter = Starter.build(folder)
     graph, data = starter.graph, starter.data
@@ -28,9 +28,9 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
         + " questions"
     )
     say("2/4  training MHGRN on text and graph")
-    run = train(data, starter.config(seed=seed), folder / "run", graph, force=True)
+    run = train_on_or_anew(data, starter.config(seed=seed), folder / "run", graph)
     say("3/4  training the same without the graph, to compare")
-    text_run = train(data, starter.config(seed=seed, graph_encoder="none"), folder / "text-run", graph, force=True)
+    text_run = train_on_or_anew(data, starter.config(seed=seed, graph_encoder="none"), folder / "text-run", graph)
     accuracy = {
         "mhgrn": evaluate(run, data, "test")["accuracy"],
         "text": evaluate(text_run, data, "test")["accuracy"],

@@ -12,7 +12,7 @@ import torch
 from mhgrn.data.questions import Question
 from mhgrn.errors import UserError
 from mhgrn.progress import track
-from mhgrn.storage import write_text
+from mhgrn.storage import check_file, write_text
 from mhgrn.training.examples import Examples
 from mhgrn.training.loop import require_same_graph
 from mhgrn.training.run import Run, find_data, read_about
@@ -105,8 +105,8 @@ def ensemble(
         read_about(folder)
         if sum(folder.resolve() == other.resolve() for other in folders) > 1:
             raise UserError(f"{folder} is named twice; every run of an ensemble counts once.")
-    if output is not None and Path(output).is_dir():
-        raise UserError(f"{output} is a folder; name a file to write to.")
+    if output is not None:
+        check_file(Path(output))
     asked = _questions(folders, data, split)
     known = [q.answer for q in asked]
     members, by_run = [], []

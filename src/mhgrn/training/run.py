@@ -79,19 +79,32 @@ class Run:
         """Load a run. ``kg`` names its graph's new place, or another graph of the same schema; ``features`` likewise."""
         folder = Path(folder)
         about = read_about(folder)
-        config = Config.of(about["config"])
+        try:
+            config = Config.of(about["config"])
+        except UserError as error:
+            by = about.get("versions", {}).get("mhgrn", "another version")
+            now = version("mhgrn")
+            raise UserError(
+                f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that one, or train again."
+            ) from None
         graph = _find_graph(folder, about, kg)
         encoder = TextEncoder(config.text)
         if encoder.identity()["weights"] != about["text_weights"]:
             raise UserError(
-                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now."
+                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now;"
+                " put those in its place, or train again."
             )
         if "metrics" not in about and not (folder / WEIGHTS).exists():
             raise UserError(f"the training of {folder} has not ended an epoch yet; go on with it by `mhgrn train` first.")
         tensors = load_tensors(folder / WEIGHTS)
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
         # node features come from the encoder as it was before training
-        node_features = features_for(config, graph, TextEncoder(config.text) if tuned else encoder, features)
+        try:
+            node_features = features_for(config, graph, TextEncoder(config.text) if tuned else encoder, features)
+        except UserError as error:
+            if features is not None:
+                raise
+            raise UserError(f"the node features of {folder}: {error} Name their place with --features.") from None
         if node_features.dim != about["feature_dim"]:
             raise UserError(
                 f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."

@@ -21,6 +21,7 @@ from mhgrn.storage import (
     PARTIAL,
     PIECE,
     ArrayWriter,
+    _here,
     append_text,
     check_replaceable,
     file_fingerprint,
@@ -151,8 +152,12 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path, dead_process: int
     """Both the half-written folder and one that was being replaced; not those of living processes or other targets."""
     target = tmp_path / name
     fill(target, "good")
-    left = [tmp_path / f".{name}{PARTIAL}{dead_process}", tmp_path / f".{name}.old{PARTIAL}{dead_process}"]
-    spared = [tmp_path / f".{name}{PARTIAL}{os.getppid()}", tmp_path / f".other{PARTIAL}{dead_process}"]
+    left = [tmp_path / f".{name}{PARTIAL}{_here()}{dead_process}", tmp_path / f".{name}.old{PARTIAL}{_here()}{dead_process}"]
+    spared = [
+        tmp_path / f".{name}{PARTIAL}{_here()}{os.getppid()}",
+        tmp_path / f".other{PARTIAL}{_here()}{dead_process}",
+        tmp_path / f".{name}{PARTIAL}elsewhere-{dead_process}",  # whose processes nobody here knows
+    ]
     for folder in left + spared:
         folder.mkdir()
         (folder / "part.npy").write_bytes(b"half")
@@ -162,7 +167,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path, dead_process: int
 
 def test_a_leftover_with_our_own_process_number_does_not_stand_in_the_way(tmp_path: Path) -> None:
     """In containers a restarted command often has the number of the one that was killed."""
-    (tmp_path / f".target{PARTIAL}{os.getpid()}").mkdir()
+    (tmp_path / f".target{PARTIAL}{_here()}{os.getpid()}").mkdir()
     fill(tmp_path / "target", "new")
     assert list(tmp_path.iterdir()) == [tmp_path / "target"]
 

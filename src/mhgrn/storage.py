@@ -4,6 +4,8 @@ import ctypes
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,6 +54,11 @@ def user_cache() -> Path:
     return Path(base)
 
 
+def _here() -> str:
+    """This machine, or container, in the names of what is half-written: only of its own processes it knows whether they live."""
+    return re.sub(r"[^A-Za-z0-9]", "", platform.node())[:24] + "-"
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -65,7 +72,7 @@ def _is_alive(pid: int) -> bool:
 def _remove_abandoned(target: Path) -> None:
     """Remove what a killed process left half-written beside ``target``, and put back what it had moved out of the way."""
     for left in target.parent.iterdir():
-        for prefix, was_target in ((f".{target.name}{PARTIAL}", False), (f".{target.name}{OLD}", True)):
+        for prefix, was_target in ((f".{target.name}{PARTIAL}{_here()}", False), (f".{target.name}{OLD}{_here()}", True)):
             pid = left.name.removeprefix(prefix)
             if pid == left.name or not pid.isdigit() or (int(pid) != os.getpid() and _is_alive(int(pid))):
                 continue
@@ -83,7 +90,7 @@ def begin_folder(target: Path, marker: str, holds: Sequence[str] | None = None) 
     target = check_replaceable(target, marker, holds)
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target)
-    partial = target.parent / f".{target.name}{PARTIAL}{os.getpid()}"
+    partial = target.parent / f".{target.name}{PARTIAL}{_here()}{os.getpid()}"
     partial.mkdir()
     return partial
 
@@ -97,7 +104,7 @@ def take_place(partial: Path, target: Path, keep: Sequence[str] = ()) -> None:
         return
     old = partial
     if not _exchanged(partial, target):
-        old = target.parent / f".{target.name}{OLD}{os.getpid()}"
+        old = target.parent / f".{target.name}{OLD}{_here()}{os.getpid()}"
         target.rename(old)
         try:
             partial.rename(target)
@@ -222,7 +229,7 @@ def _writing(path: Path) -> Iterator[None]:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path``, all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
+    partial = path.with_name(f".{path.name}{PARTIAL}{_here()}{os.getpid()}")
     try:
         with _writing(path):
             partial.write_bytes(content)
@@ -262,7 +269,7 @@ def save_tensors(path: Path, tensors: "dict[str, Tensor]", about: dict[str, Any]
     from safetensors.torch import save_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
+    partial = path.with_name(f".{path.name}{PARTIAL}{_here()}{os.getpid()}")
     try:
         metadata = None if about is None else {ABOUT: json.dumps(about)}
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial, metadata)

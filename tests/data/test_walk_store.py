@@ -26,7 +26,7 @@ from mhgrn.data.walk_store import MARKER, Walks, WalkStore
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.errors import UserError
-from mhgrn.storage import ArrayWriter
+from mhgrn.storage import ArrayWriter, _here
 
 RELATIONS = 3
 REACHES = [
@@ -258,7 +258,7 @@ def test_an_interrupted_build_leaves_nothing_and_is_done_again(data: PreparedDat
     folder = kept(data)
     whole = contents(folder)
     # a killed process could not clear away what it had written
-    left = folder.with_name(f".{folder.name}.partial-{2**22 + 1}")
+    left = folder.with_name(f".{folder.name}.partial-{_here()}{2**22 + 1}")
     folder.rename(left)
     (left / MARKER).unlink()
     assert contents(kept(data)) == whole

@@ -19,7 +19,7 @@ from mhgrn.encoders import registry
 from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.experiments.board import Board
-from mhgrn.experiments.budget import Plan, cost_of, fresh_examples, shrink, speed_of
+from mhgrn.experiments.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
 from mhgrn.experiments.cells import Cell, made, read_result, run_cell, save_cell, seeds_of
 from mhgrn.experiments.leaderboard import write_predictions
 from mhgrn.experiments.papers import Experiment, System, TextSettings
@@ -71,7 +71,7 @@ class _Setup:
     request: Request
     experiment: Experiment
     text: TextSettings
-    systems: list[str]  # to be run
+    configs: dict[str, Config]  # of the systems to be run
     graph: Path | None
     notes: list[str]
     data: dict[str, PreparedData] = field(default_factory=dict)  # by name
@@ -80,6 +80,11 @@ class _Setup:
     @property
     def encoder(self) -> str:
         return Path(self.request.encoder).stem
+
+    @property
+    def whole(self) -> Plan:
+        """All of what was asked for."""
+        return Plan(self.request.seeds, max(config.training.epochs for config in self.configs.values()))
 
     def load(self, name: str) -> PreparedData:
         """A data set, prepared if it was not."""
@@ -122,10 +127,15 @@ def reproduce(request: Request) -> dict[str, Any]:
     setup = _set_up(request)
     experiment = setup.experiment
     request.folder.mkdir(parents=True, exist_ok=True)  # better now than after an hour
-    plan, estimate = _plan(setup)
-    if not request.force:
+    plan, estimate = setup.whole, None
+    if request.budget is None:
         _check_others(setup, plan)
-    cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in setup.systems]
+        _build_features(setup)
+    else:
+        _build_features(setup)
+        plan, estimate = _plan(setup, request.budget)
+        _check_others(setup, plan)
+    cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in setup.configs]
     with Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits) as board:
         _run_all(cells, request, board)
     summary = _summary(setup, plan, estimate)
@@ -159,6 +169,7 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
         raise UserError(f"{request.folder} has no result of {cell}; run `mhgrn reproduce {request.name}` first.")
     before = read_result(place)
     setup = _set_up(replace(request, systems=[system]))
+    _build_features(setup)
     data = setup.load(setup.experiment.systems[system].data or setup.experiment.data)
     if data.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")
@@ -209,24 +220,30 @@ def _set_up(request: Request) -> _Setup:
     names = {name: system.data or experiment.data for name, system in systems.items()}
     for data in names.values():
         request.sources.questions(data)
-    setup = _Setup(request, experiment, text, list(systems), request.sources.graph(text).folder, notes)
+    setup = _Setup(request, experiment, text, configs, request.sources.graph(text).folder, notes)
     for prepared in map(setup.load, dict.fromkeys(names.values())):
         for split in ("train", *experiment.splits):
             prepared.answered_split(split)
         if experiment.predict is not None:
             prepared.split(experiment.predict)
-    of_triples = [name for name, config in configs.items() if config.features == TRIPLES]
-    for name in of_triples:
-        if registry.load(configs[name].graph_encoder).uses_features:
-            setup.features(names[name], configs[name].text.encoder).build(None)
-    if of_triples:
+    if any(config.features == TRIPLES for config in configs.values()):
         most = text.max_triples_per_concept
         notes.append(f"Node features are made from {'all' if most is None else f'at most {most}'} triples of each concept.")
     return setup
 
 
+def _build_features(setup: _Setup) -> None:
+    """Make the node features that systems read, if they are not there."""
+    for name, config in setup.configs.items():
+        if config.features == TRIPLES and registry.load(config.graph_encoder).uses_features:
+            system = setup.experiment.systems[name]
+            setup.features(system.data or setup.experiment.data, config.text.encoder).build(None)
+
+
 def _check_others(setup: _Setup, plan: Plan) -> None:
     """Results of other settings are not replaced, nor left out of the summary, unless that is asked for."""
+    if setup.request.force:
+        return
     others = []
     for cell, path in setup.found(plan):
         before = read_result(path)
@@ -241,42 +258,43 @@ def _check_others(setup: _Setup, plan: Plan) -> None:
         )
 
 
-def _plan(setup: _Setup) -> tuple[Plan, float | None]:
-    """How much is run, and how many seconds that was estimated to take if there is a budget; decided once, so that the same
-    command goes on with it."""
-    request, systems = setup.request, setup.systems
-    configs = {name: setup.experiment.config(name, setup.encoder, setup.text, 0, request.changes) for name in systems}
-    whole = Plan(request.seeds, max(config.training.epochs for config in configs.values()))
-    if request.budget is None:
-        return whole, None
-    asked = {"budget": request.budget, "seeds": request.seeds, "systems": systems, "changes": request.changes}
+def _plan(setup: _Setup, budget: float) -> tuple[Plan, float]:
+    """How much is run of the whole, and how many seconds that was estimated to take; decided once, so that the same command goes
+    on with it."""
+    request = setup.request
+    asked = {"budget": budget, "seeds": request.seeds, "systems": list(setup.configs), "changes": request.changes}
+    found: dict[str, Any] = {}
     if (request.folder / PLAN).is_file() and not request.force:
-        before = read_marker(request.folder, PLAN, "plan", FORMAT, ("asked", "plan", "estimated_seconds"))
-        if before["asked"] == asked:
-            return Plan(**before["plan"]), before["estimated_seconds"]
-    speeds = {}
-    for name in systems:
+        found = read_marker(request.folder, PLAN, "plan", FORMAT, ("asked", "plan", "estimated_seconds"))
+    if found.get("asked") != asked:
+        plan, estimate = _fitting(setup, budget)
+        found = {"format": FORMAT, "asked": asked, "plan": vars(plan), "estimated_seconds": estimate}
+        write_json(request.folder / PLAN, found)
+    estimate = found["estimated_seconds"]
+    if estimate > budget:
+        setup.notes.append(f"Even the least was estimated to take {estimate:,g} s, longer than the budget of {budget:,g} s.")
+        say(setup.notes[-1])
+    return Plan(**found["plan"]), estimate
+
+
+def _fitting(setup: _Setup, budget: float) -> tuple[Plan, float]:
+    """What fits into a budget by the time that a few steps of each system take; and how long it takes."""
+    request, speeds = setup.request, dict[str, Speed]()
+    for name in setup.configs:
         say(f"measuring how long {name} takes …")
-        cell = setup.cell(name, 0, whole)
+        cell = setup.cell(name, 0, setup.whole)
         speeds[name] = speed_of(cell, request.sources.work / "runs" / cell.folder, request.threads)
 
     def cost(plan: Plan) -> float:
         total = 0.0
-        for name in systems:
+        for name, config in setup.configs.items():
             data = setup.data[setup.experiment.systems[name].data or setup.experiment.data]
             counts = {split: len(data.split(split)) for split in dict.fromkeys(("train", "dev", *setup.experiment.splits))}
-            total += plan.seeds * cost_of(configs[name], counts, speeds[name], plan.epochs, plan.share)
+            total += plan.seeds * cost_of(config, counts, speeds[name], plan.epochs, plan.share)
         return total / request.jobs
 
-    plan = shrink(request.budget, whole, cost)
-    estimate = float(f"{cost(plan):.3g}")
-    if estimate > request.budget:
-        setup.notes.append(
-            f"Even the least was estimated to take {estimate:,g} s, longer than the budget of {request.budget:,g} s."
-        )
-        say(setup.notes[-1])
-    write_json(request.folder / PLAN, {"format": FORMAT, "asked": asked, "plan": vars(plan), "estimated_seconds": estimate})
-    return plan, estimate
+    plan = shrink(budget, setup.whole, cost)
+    return plan, float(f"{cost(plan):.3g}")
 
 
 def _run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:

@@ -282,6 +282,13 @@ def test_tensors_round_trip_and_damage_is_a_user_error(tmp_path: Path) -> None:
         load_tensors(path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_tensors_can_be_read_by_whom_other_files_can(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("", encoding="utf-8")
+    save_tensors(tmp_path / "tensors", {"x": torch.zeros(1)})
+    assert (tmp_path / "tensors").stat().st_mode == (tmp_path / "text").stat().st_mode
+
+
 def test_what_a_file_of_tensors_says_of_itself_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     with pytest.raises(UserError, match="missing"):

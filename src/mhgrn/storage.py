@@ -273,6 +273,9 @@ def save_tensors(path: Path, tensors: "dict[str, Tensor]", about: dict[str, Any]
     try:
         metadata = None if about is None else {ABOUT: json.dumps(about)}
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial, metadata)
+        mask = os.umask(0)  # which cannot be asked for without setting it
+        os.umask(mask)
+        partial.chmod(0o666 & ~mask)  # safetensors leaves it to its owner alone
         partial.replace(path)
     except SafetensorError as error:
         raise UserError(f"{path} cannot be written ({error}). Is the disk full? What was there before is untouched.") from None

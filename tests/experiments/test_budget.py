@@ -23,7 +23,7 @@ def test_the_largest_part_that_fits_is_run(whole: Plan, budget: float) -> None:
     plan = shrink(budget, whole, cost)
     assert plan.epochs is not None
     assert whole.epochs is not None
-    smallest = Plan(1, min(LEAST_EPOCHS, whole.epochs), 0.01)
+    smallest = Plan(1, min(LEAST_EPOCHS, (whole.epochs + 1) // 2), 0.01)
     assert cost(plan) <= budget or plan == smallest
     if plan.share < 1:
         assert (plan.seeds, plan.epochs) == (1, smallest.epochs)

@@ -40,6 +40,18 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hops"):
         refresh(file, tmp_path)
     assert file.read_text(encoding="utf-8") == "<!-- hops minilm -->\n<!-- end -->\n"
+    with pytest.raises(UserError, match=r"no experiment hop\. Did you mean hops\?"):
+        results_of(tmp_path, "hop")
+
+
+@pytest.mark.parametrize("rest", ["text\n<!-- properties -->\n<!-- end -->\n", "text\n"])
+def test_a_place_without_its_end_is_named_and_nothing_is_written(own_copy: Request, tmp_path: Path, rest: str) -> None:
+    printed.save(printed.properties(), own_copy.results / "properties")
+    file, text = tmp_path / "results.md", "# Results\n<!-- own minilm -->\nold\n" + rest
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"results\.md, line 2: <!-- own minilm --> has no <!-- end -->"):
+        refresh(file, own_copy.results)
+    assert file.read_text(encoding="utf-8") == text
 
 
 def test_the_documented_tables_are_those_of_the_results(tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def test_the_page_needs_nothing_else(own_copy: Request) -> None:
     assert {link[1:] for link in reader.links if link.startswith("#")} <= reader.ids
 
 
+def test_a_page_of_one_experiment_or_one_text_encoder(own_copy: Request) -> None:
+    printed.save(printed.parameters(), own_copy.results / "parameters")
+    for folder in (own_copy.folder, own_copy.folder.parent):
+        html = page(folder)
+        assert '<h2 id="own">own</h2>' in html
+        assert "parameters" not in read(html).ids
+    assert read(page(own_copy.results / "parameters")).ids == {"parameters"}
+
+
 def test_what_people_wrote_stays_text(tmp_path: Path) -> None:
     evil = "<script>alert('x')</script>\"&"
     case = {"why": evil, "id": evil, "text": evil, "right": evil, "answer": "b"}

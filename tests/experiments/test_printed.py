@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mhgrn.data.prepared import PreparedData
 from mhgrn.data.report import count_walks
 from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.errors import UserError
 from mhgrn.experiments import printed
 from mhgrn.experiments.sources import Sources
 
@@ -67,3 +69,14 @@ def test_path_counts_are_those_of_the_statements(small_data: PreparedData, tmp_p
     assert [row[1] for row in found["rows"]] == [f"{round(float(mean), 2):,}" for mean in walks.mean(0)]
     draw(tmp_path / "paths.png")
     assert (tmp_path / "paths.png").is_file()
+
+
+def test_a_result_of_something_else_is_replaced_only_if_asked_for(tmp_path: Path) -> None:
+    of_this, of_that = (printed.result("breakdown", ["a"], [["1"]], of={"experiment": name}) for name in ("this", "that"))
+    printed.save(of_this, tmp_path / "breakdown", replace=False)
+    printed.save(of_this, tmp_path / "breakdown", replace=False)
+    with pytest.raises(UserError, match=r"has a result of experiment this\. .* --results .* --force"):
+        printed.save(of_that, tmp_path / "breakdown", replace=False)
+    assert printed.read(tmp_path / "breakdown") == of_this
+    printed.save(of_that, tmp_path / "breakdown")
+    assert printed.read(tmp_path / "breakdown") == of_that

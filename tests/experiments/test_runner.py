@@ -10,10 +10,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mhgrn.errors import UserError
+from mhgrn.experiments import runner
 from mhgrn.experiments.cells import Cell, read_result, run_cell
 from mhgrn.experiments.page import page
 from mhgrn.experiments.runner import Request, reproduce, verify
@@ -114,6 +116,16 @@ def test_features_are_made_for_systems_that_read_them(own_copy: Request, tmp_pat
     assert list(summary["systems"]) == ["none", "mhgrn"]  # whose features are called the same, made or not
 
 
+def test_nothing_is_made_for_what_is_finished(own_copy: Request, tmp_path: Path) -> None:
+    """Results may come from elsewhere: a clone has them without the features behind them."""
+    work = tmp_path / "work"
+    shutil.copytree(own_copy.sources.work / "graphs", work / "graphs", ignore=shutil.ignore_patterns("features"))
+    summary = reproduce(replace(own_copy, sources=replace(own_copy.sources, work=work)))
+    assert summary["systems"]["mhgrn"]["seeds"] == [0, 1]
+    assert not list(work.glob("graphs/*/features"))
+    assert not list(work.glob("runs/*"))
+
+
 def test_a_system_on_data_of_its_own_can_be_run_alone(own_copy: Request, files: Path, tmp_path: Path) -> None:
     text = (files / "own.yaml").read_text(encoding="utf-8")
     system = "  other: {label: all questions, data: commonsenseqa, settings: {graph_encoder: none}}\n"
@@ -129,7 +141,7 @@ def test_a_budget_shrinks_and_says_so(own_copy: Request, capsys: pytest.CaptureF
     asked = replace(own_copy, systems=["edge-types"], budget=1e-9, results=own_copy.results / "small")
     summary = reproduce(asked)
     assert summary["systems"]["edge-types"]["seeds"] == [0]
-    assert summary["shrunk"][:2] == ["seeds: 1 instead of 4", "training questions: 1% of them"]
+    assert summary["shrunk"][:3] == ["seeds: 1 instead of 4", "epochs: at most 1 instead of 2", "training questions: 1% of them"]
     assert summary["budget"] == 1e-9
     assert summary["estimated_seconds"] > 1e-9
     assert any("longer than the budget" in note for note in summary["notes"])
@@ -138,6 +150,9 @@ def test_a_budget_shrinks_and_says_so(own_copy: Request, capsys: pytest.CaptureF
     assert reproduce(asked)["systems"] == summary["systems"]  # by the plan of before, and there is nothing to do
     assert "measuring" not in capsys.readouterr().err
     assert cells(asked) == before
+    with pytest.raises(UserError, match="has results of other settings"):
+        reproduce(replace(asked, budget=1e9, changes=["training.epochs=1"]))
+    assert reproduce(asked)["systems"] == summary["systems"]  # the refused one has left the plan as it was
     whole = reproduce(replace(own_copy, systems=["edge-types"], seeds=4, budget=1e9))
     assert whole["shrunk"] == ["seeds: 2 of none, 2 of mhgrn instead of 4"]  # as they were run before
     assert whole["systems"]["edge-types"]["seeds"] == [0, 1, 2, 3]
@@ -148,6 +163,38 @@ def test_processes_side_by_side_end_in_the_same_numbers(own_copy: Request) -> No
     shutil.rmtree(own_copy.folder)
     after = reproduce(replace(own_copy, systems=["edge-types", "none"], jobs=2))["systems"]
     assert {name: after[name]["test"] for name in after} == {name: before[name]["test"] for name in ("none", "edge-types")}
+
+
+def test_what_is_done_is_summed_up_when_it_is_interrupted(
+    own_copy: Request, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(own_copy.folder)
+
+    def interrupted(cell: Cell, runs: Path) -> dict[str, Any]:
+        if cell.seed == 1:
+            raise KeyboardInterrupt
+        return run_cell(cell, runs)
+
+    monkeypatch.setattr(runner, "run_cell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(own_copy)
+    assert "3 of 6 runs are done and kept; the same command goes on" in capsys.readouterr().err
+    assert {name: entry["seeds"] for name, entry in read_summary(own_copy.folder)["systems"].items()} == {
+        "none": [0],
+        "edge-types": [0],
+        "mhgrn": [0],
+    }
+
+
+def test_a_run_that_learnt_nothing_is_told_of(own_copy: Request, capsys: pytest.CaptureFixture[str]) -> None:
+    asleep = replace(
+        own_copy, systems=["none"], seeds=1, changes=["training.learning_rate=1e-9"], results=own_copy.results / "asleep"
+    )
+    summary = reproduce(asleep)
+    assert "warning: none:0: in its last epoch" in capsys.readouterr().err
+    (warning,) = summary["systems"]["none"]["warnings"]
+    assert warning.startswith("seed 0: ")
+    assert f"- none: {warning}" in markdown(summary)
 
 
 def test_a_run_that_fails_does_not_take_the_others_with_it(own_copy: Request) -> None:
@@ -257,17 +304,38 @@ def test_missing_files_are_named(finished: Request, tmp_path: Path) -> None:
         run(data=tmp_path, kg=next((finished.sources.work / "graphs").iterdir()))
 
 
+def without(tree: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """The same tree without one of its branches."""
+    first, *rest = keys
+    if not rest:
+        return {key: value for key, value in tree.items() if key != first}
+    return tree | {first: without(tree[first], *rest)}
+
+
 def test_damaged_results_are_refused(own_copy: Request) -> None:
     path = own_copy.folder / "cells" / "none.0.json"
+    cell, summary = read_result(path), read_summary(own_copy.folder)
     for content, says in (
         ("{", "is damaged"),
         ("[]", "no result of this version"),
         ('{"format": 99}', "no result of this version"),
+        (json.dumps(without(cell, "splits", "dev", "accuracy")), r"damaged \(splits\.dev: should have both accuracy and right"),
+        (json.dumps(without(cell, "splits", "dev", "right")), "should have both"),
+        (json.dumps(without(cell, "config")), r"damaged \(config: field required"),
+        (json.dumps(cell).replace('"chosen": "', '"chosen": "0', 1), r"should have answers to 16 questions"),
     ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             reproduce(own_copy)
-    for content, says in (("{", "is damaged"), ("[]", "has format None")):
+    for content, says in (
+        ("{", "is damaged"),
+        ("[]", "has format None"),
+        (json.dumps(without(summary, "paper")), r"damaged \(paper: field required"),
+        (json.dumps(without(summary, "systems", "none", "dev")), "damaged"),
+        (json.dumps(summary | {"systems": []}), r"damaged \(systems: "),
+        (json.dumps(summary | {"labels": {}}), "labels should name none"),
+        (json.dumps(summary | {"shrunk": None}), r"damaged \(shrunk: "),
+    ):
         (own_copy.folder / "summary.json").write_text(content, encoding="utf-8")
         with pytest.raises(UserError, match=says):
             page(own_copy.results)

@@ -127,3 +127,4 @@ def test_a_loss_that_passes_through_chance_on_its_way_is_not_told_of() -> None:
     stuck = Place(questions=10, loss=16.09, chance=16.09, from_chance=0.3, spread=0.1)
     assert "that of guessing" in str(collapse(stuck, Config()))
     assert "text.learning_rate" in str(collapse(stuck, Config.of({"text": {"frozen_epochs": 0}})))
+    assert collapse(stuck, Config(), has_learnt=True) is None

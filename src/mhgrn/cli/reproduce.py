@@ -14,7 +14,12 @@ app = typer.Typer(help="Measure the paper's tables and figures again, one comman
 
 Data = Annotated[
     Path,
-    typer.Option("--data", help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/).", show_default=False),
+    typer.Option(
+        "--data",
+        help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/). Unset: this one, to which `mhgrn fetch`"
+        " brings them.",
+        show_default=False,
+    ),
 ]
 Kg = Annotated[Path | None, typer.Option("--kg", help="A built graph, instead of building one.", show_default=False)]
 RunKg = Annotated[
@@ -56,8 +61,9 @@ Budget = Annotated[
     typer.Option(help="Time, e.g. 30m: fewer seeds, then epochs, then questions; the results say which.", show_default=False),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace results of other settings, and plan a budget anew.")]
+Replace = Annotated[bool, typer.Option("--force", help="Replace a result of something else.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
-RESULTS = Path("results")
+RESULTS, HERE = Path("results"), Path()
 
 
 def _sources(data: Path, work: Path | None, kg: Path | None) -> Any:
@@ -125,7 +131,7 @@ def _run(
 
 def _command(name: str) -> Callable[..., None]:
     def run(
-        data: Data,
+        data: Data = HERE,
         encoder: Encoder = "minilm",
         seeds: Seeds = 4,
         systems: Systems = None,
@@ -146,7 +152,7 @@ def _command(name: str) -> Callable[..., None]:
 @app.command("run")
 def run_own(
     experiment: Annotated[Path, typer.Argument(help="YAML file that describes an experiment.", show_default=False)],
-    data: Data,
+    data: Data = HERE,
     encoder: Encoder = "minilm",
     seeds: Seeds = 4,
     systems: Systems = None,
@@ -166,10 +172,12 @@ def run_own(
     _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
 
 
-def _print_result(found: dict[str, Any], folder: Path, as_json: bool, draw: Callable[[Path], None] | None = None) -> None:
+def _print_result(
+    found: dict[str, Any], folder: Path, as_json: bool, draw: Callable[[Path], None] | None = None, replace: bool = True
+) -> None:
     from mhgrn.experiments.printed import markdown, save
 
-    save(found, folder, draw)
+    save(found, folder, draw, replace)
     print(json.dumps(found, ensure_ascii=False) if as_json else markdown(found), end="\n" if as_json else "")
 
 
@@ -187,7 +195,7 @@ def parameters(results: Results = RESULTS, as_json: AsJson = False) -> None:
     _print_result(printed.parameters(), results / "parameters", as_json)
 
 
-def splits(data: Data, results: Results = RESULTS, as_json: AsJson = False) -> None:
+def splits(data: Data = HERE, results: Results = RESULTS, as_json: AsJson = False) -> None:
     """Table 8: questions of every split, beside the paper's."""
     from mhgrn.experiments import printed
 
@@ -203,12 +211,13 @@ def scalability(results: Results = RESULTS, as_json: AsJson = False) -> None:
 
 
 def path_counts(
-    data: Data,
+    data: Data = HERE,
     dataset: Annotated[str, typer.Option(help="A data set below --data.")] = "commonsenseqa",
     hops: Annotated[int, typer.Option(min=1, max=16, help="Count paths of up to so many hops.")] = 5,
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
+    force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Figure 2: relational paths by hops and by nodes of the subgraph."""
@@ -217,7 +226,7 @@ def path_counts(
 
     prepared = _sources(data, work, kg).prepared(dataset, TextSettings.named("minilm"))
     found, draw = printed.path_counts(prepared, hops)
-    _print_result(found, results / "path-counts", as_json, draw)
+    _print_result(found, results / "path-counts", as_json, draw, force)
 
 
 def cases(
@@ -230,16 +239,17 @@ def cases(
     ] = None,
     kg: RunKg = None,
     results: Results = RESULTS,
+    force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Figure 8: questions drawn at random with the paths behind their answers, and the paper's own where the data has them."""
     from mhgrn.experiments.cases import cases as find_cases
 
-    _print_result(find_cases(run, split, count, seed, data, kg), results / "cases", as_json)
+    _print_result(find_cases(run, split, count, seed, data, kg), results / "cases", as_json, None, force)
 
 
 def breakdown(
-    data: Data,
+    data: Data = HERE,
     name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
     encoder: Encoder = "minilm",
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
@@ -247,6 +257,7 @@ def breakdown(
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
+    force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Where each system of a finished experiment is right: by kind of question, and where others are not."""
@@ -257,20 +268,21 @@ def breakdown(
     folder = results / Path(name).stem / Path(encoder).stem
     read_summary(folder)  # before anything is built
     prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
-    _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json)
+    _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json, None, force)
 
 
 def curves(
     name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
     encoder: Encoder = "minilm",
     results: Results = RESULTS,
+    force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Training loss and dev accuracy of each system of a finished experiment, epoch by epoch."""
     from mhgrn.experiments.analysis import curves as read_curves
 
     found, draw = read_curves(results / Path(name).stem / Path(encoder).stem)
-    _print_result(found, results / "curves", as_json, draw)
+    _print_result(found, results / "curves", as_json, draw, force)
 
 
 @app.command()
@@ -306,7 +318,7 @@ def table(
 def verify(
     name: Annotated[str, typer.Argument(help="An experiment's name, or its YAML file.", show_default=False)],
     cell: Annotated[str, typer.Option("--cell", metavar="SYSTEM:SEED", help="Which run, e.g. mhgrn:0.", show_default=False)],
-    data: Data,
+    data: Data = HERE,
     encoder: Encoder = "minilm",
     results: Finished = RESULTS,
     work: Work = None,

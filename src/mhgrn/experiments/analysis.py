@@ -54,7 +54,7 @@ def breakdown(folder: Path, data: PreparedData, split: str, baseline: str = "non
         "Right and wrong beside another system are products of the shares of seeds. Alone right: questions that most of its seeds"
         " answer rightly and most seeds of no other system do.",
     ]
-    return result("breakdown", columns, rows, notes)
+    return result("breakdown", columns, rows, notes, of={**_of(summary), "split": split, "baseline": baseline})
 
 
 def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
@@ -75,7 +75,7 @@ def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
         f"{summary['experiment']}, {summary['encoder_label']}: means of the seeds, after the first, the second, … epoch. Runs that"
         " ended early count as far as they went."
     ]
-    found = result("curves", ["system", "training loss", "dev accuracy"], rows, notes)
+    found = result("curves", ["system", "training loss", "dev accuracy"], rows, notes, of=_of(summary))
 
     def draw(path: Path) -> None:
         from mhgrn.drawing.figures import check_image, plotting, write_figure
@@ -99,6 +99,10 @@ def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
             write_figure(figure, path)
 
     return found, draw
+
+
+def _of(summary: dict[str, Any]) -> dict[str, str]:
+    return {"experiment": summary["experiment"], "encoder": summary["encoder"]}
 
 
 def _cells(folder: Path, summary: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -57,6 +57,8 @@ class Board:
                 f"{split} {found['accuracy']:.1%}" for split, found in result["splits"].items() if "accuracy" in found
             )
             say(f"{len(self.done)}/{len(self.cells)}  {cell.name}  {shown}  {time.monotonic() - began:.0f} s")
+            for warning in result.get("warnings", []):
+                say(f"warning: {cell.name}: in its last epoch {warning}")
 
     def fail(self, cell: Cell, message: str) -> None:
         self.running.pop(cell.name, None)
@@ -76,6 +78,7 @@ class Board:
             results = [self.done[cell.name] for cell in mine if cell.name in self.done]
             now = [f"seed {c.seed} {time.monotonic() - self.running[c.name]:.0f} s" for c in mine if c.name in self.running]
             now += [f"seed {c.seed} failed" for c in mine if c.name in self.failed]
+            now += [f"seed {result['seed']}: {warning}" for result in results for warning in result.get("warnings", [])]
             accuracies = [[r["splits"][split]["accuracy"] for r in results] for split in self.splits]
             shown = [f"{np.mean(values):.1%}" if values else "" for values in accuracies]
             table.add_row(system, *shown, f"{len(results)}/{len(mine)}", ", ".join(now))

@@ -15,7 +15,7 @@ from mhgrn.experiments.cells import Cell
 if TYPE_CHECKING:
     from mhgrn.training.examples import Examples
 
-LEAST_EPOCHS = 5  # what is kept before questions are left out
+LEAST_EPOCHS = 5  # what is kept before questions are left out; or half, where there are fewer than ten
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -43,14 +43,14 @@ class Plan:
 def shrink(budget: float, whole: Plan, cost: Callable[[Plan], float]) -> Plan:
     """The largest part of ``whole`` that costs no more than ``budget``, or the smallest there is.
 
-    Seeds go first, down to one; then epochs, down to five; then questions.
+    Seeds go first, down to one; then epochs, down to five or half of them; then questions.
 
     >>> shrink(60, Plan(seeds=4, epochs=10), lambda plan: plan.seeds * plan.epochs * 4 * plan.share)
     Plan(seeds=1, epochs=10, share=1.0)
     """
     epochs = whole.epochs or LEAST_EPOCHS
     candidates = [Plan(seeds, whole.epochs, whole.share) for seeds in range(whole.seeds, 0, -1)]
-    candidates += [Plan(1, e, whole.share) for e in range(epochs - 1, min(LEAST_EPOCHS, epochs) - 1, -1)]
+    candidates += [Plan(1, e, whole.share) for e in range(epochs - 1, min(LEAST_EPOCHS, -(-epochs // 2)) - 1, -1)]
     fewest = candidates[-1].epochs
     candidates += [Plan(1, fewest, whole.share * percent / 100) for percent in range(99, 0, -1)]
     return next((plan for plan in candidates if cost(plan) <= budget), candidates[-1])

@@ -50,7 +50,9 @@ def cases(
     notes = [f"Run {Path(folder).name}: {run.config.graph_encoder}, seed {run.config.seed}."]
     if any(case["split"] == "train" for case in found):
         notes.append("Questions of the training split are marked; a right answer to them says little.")
-    return result("cases", ["picked", "question", "right answer", "its answer", "best path"], rows, notes, cases=found)
+    columns = ["picked", "question", "right answer", "its answer", "best path"]
+    of = {"run": Path(folder).resolve().name, "split": split, "count": count, "seed": seed}
+    return result("cases", columns, rows, notes, cases=found, of=of)
 
 
 def _case(qa: QuestionAnswerer, data: PreparedData, number: int, why: str) -> dict[str, Any]:

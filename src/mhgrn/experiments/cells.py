@@ -10,10 +10,10 @@ from typing import Any
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
+from mhgrn.experiments.formats import DIGITS, CellResult, check
 from mhgrn.storage import fingerprint, held, write_json
 
 FORMAT = 1
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # a choice's number as one character
 NO_MATTER = ("checkpoint_every", "log_every", "tensorboard")  # what may differ between runs that are the same
 
 
@@ -71,8 +71,9 @@ def read_result(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} does not exist.") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged ({error}); delete it and run its experiment again.") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not {"key", "splits", "config", "seed"} <= found.keys():
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UserError(f"{path} is no result of this version of mhgrn; delete it and run its experiment again.")
+    check(found, CellResult, path)
     return found
 
 
@@ -110,6 +111,7 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "parameters": parameter_count(run.model),
         "epochs": len(epochs),
         "best_epoch": run.about["metrics"]["epoch"],
+        "warnings": [row["warning"] for row in epochs[-1:] if "warning" in row],  # earlier ones it got over
         "curve": [{"loss": round(row["loss"], 4), "dev": round(row["dev_accuracy"], 6)} for row in epochs if "loss" in row],
         "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
         "threads": run.config.training.threads or torch.get_num_threads(),

@@ -4,20 +4,22 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mhgrn.errors import UserError
+from mhgrn.errors import UserError, did_you_mean
 from mhgrn.experiments import printed, tables
 from mhgrn.experiments.summary import SUMMARY, read_summary
-from mhgrn.experiments.titles import PRINTED
+from mhgrn.experiments.titles import PRINTED, TRAINED
 from mhgrn.storage import write_text
 
-PLACE = re.compile(
-    r"(?P<begin>^<!-- (?P<name>[\w-]+)(?: (?P<encoder>[\w-]+))? -->\n)(?P<table>.*?)(?P<end>^<!-- end -->$)", re.M | re.S
-)
+BEGIN = r"^<!-- (?!end -->)(?P<name>[\w-]+)(?: (?P<encoder>[\w-]+))? -->\n"
+PLACE = re.compile(rf"(?P<begin>{BEGIN})(?P<table>(?:(?!^<!-- ).)*?)(?P<end>^<!-- end -->$)", re.M | re.S)
 
 
 def results_of(results: Path, name: str, encoder: str | None = None) -> list[dict[str, Any]]:
     """What was measured of an experiment: with one text encoder, or with each that has results."""
     folder = results / Path(name).stem
+    if name not in (*TRAINED, *PRINTED) and not folder.is_dir():
+        known = {*TRAINED, *PRINTED, *(p.name for p in results.glob("*") if p.is_dir())}
+        raise UserError(f"there is no experiment {name}.{did_you_mean(name, known)}")
     if name in PRINTED:
         return [printed.read(folder)]
     folders = [folder / Path(encoder).stem] if encoder else sorted(p.parent for p in folder.glob(f"*/{SUMMARY}"))
@@ -32,6 +34,12 @@ def refresh(path: Path, results: Path) -> int:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from None
+    begun = {match.start() for match in re.finditer(BEGIN, text, re.M)} - {match.start() for match in PLACE.finditer(text)}
+    if begun:
+        line = text.count("\n", 0, min(begun)) + 1
+        raise UserError(
+            f"{path}, line {line}: {text.splitlines()[line - 1]} has no <!-- end --> before the next comment; write one."
+        )
     fresh, count = PLACE.subn(lambda match: match["begin"] + _table(match["name"], match["encoder"], results) + match["end"], text)
     if not count:
         raise UserError(

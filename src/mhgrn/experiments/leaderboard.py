@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.data.prepared import PreparedData
-from mhgrn.experiments.cells import DIGITS, read_result
+from mhgrn.experiments.cells import read_result
+from mhgrn.experiments.formats import DIGITS
 from mhgrn.experiments.papers import Experiment
 from mhgrn.storage import write_text
 

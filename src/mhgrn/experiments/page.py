@@ -61,18 +61,22 @@ def page(folder: Path) -> str:
 
 
 def _sections(folder: Path) -> dict[str, str]:
-    """By experiment, in the paper's order."""
-    found: dict[str, str] = {}
+    """By experiment, in the paper's order; ``folder`` may also be that of one experiment, or of one text encoder of it."""
+    if (folder / SUMMARY).is_file():
+        return {folder.resolve().parent.name: _trained(folder)}
+    if own := _section(folder):
+        return {folder.resolve().name: own}
     names = [*TRAINED, *PRINTED]
     inside = sorted(p.name for p in folder.iterdir() if p.is_dir())
-    for name in [n for n in names if n in inside] + [n for n in inside if n not in names]:
-        parts = []
-        if (folder / name / printed.RESULT).is_file():
-            parts.append(_printed(folder / name))
-        parts += [_trained(path.parent) for path in sorted((folder / name).glob(f"*/{SUMMARY}"))]
-        if parts:
-            found[name] = "\n".join(parts)
-    return found
+    ordered = [n for n in names if n in inside] + [n for n in inside if n not in names]
+    return {name: section for name in ordered if (section := _section(folder / name))}
+
+
+def _section(folder: Path) -> str:
+    """An experiment's results, those with each text encoder; empty if there are none."""
+    parts = [_printed(folder)] if (folder / printed.RESULT).is_file() else []
+    parts += [_trained(path.parent) for path in sorted(folder.glob(f"*/{SUMMARY}"))]
+    return "\n".join(parts)
 
 
 def _anchor(name: str) -> str:

@@ -16,6 +16,7 @@ from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.encoders import registry
 from mhgrn.errors import UserError
 from mhgrn.experiments.cells import made
+from mhgrn.experiments.formats import Printed, check
 from mhgrn.experiments.sources import Sources
 from mhgrn.experiments.tables import FIGURE, TABLE, grid, try_to_draw
 from mhgrn.experiments.titles import PRINTED
@@ -57,10 +58,20 @@ def markdown(found: dict[str, Any]) -> str:
     return "\n".join([heading, "", grid(found["columns"], found["rows"]), "", *(f"- {line}" for line in remarks(found))]) + "\n"
 
 
-def save(found: dict[str, Any], folder: Path, draw: Callable[[Path], None] | None = None) -> None:
-    """Write ``result.json``, ``table.md``, and where matplotlib is installed what ``draw`` draws."""
+def save(found: dict[str, Any], folder: Path, draw: Callable[[Path], None] | None = None, replace: bool = True) -> None:
+    """Write ``result.json``, ``table.md``, and where matplotlib is installed what ``draw`` draws.
+
+    Unless ``replace``, a result that is ``of`` something else stays.
+    """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name another by --results.")
+    if not replace and (folder / RESULT).is_file():
+        before = read(folder).get("of")
+        if before is not None and before != found.get("of"):
+            was = ", ".join(f"{key} {value}" for key, value in before.items())
+            raise UserError(
+                f"{folder} has a result of {was}. Keep it apart with --results FOLDER, or have it replaced with --force."
+            )
     write_json(folder / RESULT, found)
     write_text(folder / TABLE, markdown(found))
     if draw is not None:
@@ -69,7 +80,8 @@ def save(found: dict[str, Any], folder: Path, draw: Callable[[Path], None] | Non
 
 def read(folder: Path) -> dict[str, Any]:
     """``result.json`` of a folder, checked."""
-    found = read_marker(folder, RESULT, "result", FORMAT, ("experiment", "columns", "rows", "notes", "date", "commit"))
+    found = read_marker(folder, RESULT, "result", FORMAT)
+    check(found, Printed, folder / RESULT)
     if found["experiment"] not in PRINTED:
         raise UserError(f"{folder / RESULT} is of no experiment that this version of mhgrn knows; run one again.")
     return found
@@ -312,4 +324,5 @@ def path_counts(data: PreparedData, hops: int = 5) -> tuple[dict[str, Any], Call
         rows.append([str(k + 1), *shown, f"n^{power:.2f}" if power is not None else "–"])
     columns = ["hops", "question to answer, mean", "median", "most", "between any nodes, mean", "question to answer, by nodes n"]
     about = f"{len(data.questions):,} questions of {data.about['dataset']}, {len(found.nodes):,} statements."
-    return result("path-counts", columns, rows, [about, HOW, "The numbers of the paper's figure are not in its text."]), found.draw
+    notes = [about, HOW, "The numbers of the paper's figure are not in its text."]
+    return result("path-counts", columns, rows, notes, of={"data set": data.about["dataset"], "hops": hops}), found.draw

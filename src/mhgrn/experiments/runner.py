@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -128,20 +128,24 @@ def reproduce(request: Request) -> dict[str, Any]:
     experiment = setup.experiment
     request.folder.mkdir(parents=True, exist_ok=True)  # better now than after an hour
     plan, estimate = setup.whole, None
-    if request.budget is None:
-        _check_others(setup, plan)
-        _build_features(setup)
-    else:
-        _build_features(setup)
-        plan, estimate = _plan(setup, request.budget)
-        _check_others(setup, plan)
+    planned = _planned(setup, request.budget) if request.budget is not None else None
+    if planned is not None:
+        plan, estimate = Plan(**planned["plan"]), planned["estimated_seconds"]
+    _check_others(setup, plan)
+    if planned is not None:
+        write_json(request.folder / PLAN, planned)
     cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in setup.configs]
-    with Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits) as board:
-        _run_all(cells, request, board)
-    summary = _summary(setup, plan, estimate)
-    if summary["systems"] and (experiment.predict or experiment.ensembles):
-        write_predictions(summary, experiment, setup.load(experiment.data), request.folder)
-    finish(summary, request.folder)
+    _build_features(setup, {cell.system for cell in cells if cell.result(request.folder) is None})
+    board = Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits)
+    try:
+        with board:
+            _run_all(cells, request, board)
+    except KeyboardInterrupt:
+        if board.done:
+            _conclude(setup, plan, estimate)
+        say(f"{len(board.done)} of {len(cells)} runs are done and kept; the same command goes on with the rest.")
+        raise
+    summary = _conclude(setup, plan, estimate)
     if board.failed:
         name, message = next(iter(board.failed.items()))
         more = f" And {len(board.failed) - 1} more runs failed." if len(board.failed) > 1 else ""
@@ -149,11 +153,16 @@ def reproduce(request: Request) -> dict[str, Any]:
     return summary
 
 
-def finish(summary: dict[str, Any], folder: Path) -> None:
-    """Write a summary, its table, and where matplotlib is installed its figure."""
+def _conclude(setup: _Setup, plan: Plan, estimate: float | None) -> dict[str, Any]:
+    """Write the summary of what is done, its table, its predictions, and where matplotlib is installed its figure."""
+    folder, experiment = setup.request.folder, setup.experiment
+    summary = _summary(setup, plan, estimate)
+    if summary["systems"] and (experiment.predict or experiment.ensembles):
+        write_predictions(summary, experiment, setup.load(experiment.data), folder)
     write_json(folder / SUMMARY, summary)
     write_text(folder / TABLE, markdown(summary))
     try_to_draw(lambda path: draw(summary, path), folder / FIGURE)
+    return summary
 
 
 def verify(request: Request, cell: str) -> dict[str, Any]:
@@ -169,7 +178,7 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
         raise UserError(f"{request.folder} has no result of {cell}; run `mhgrn reproduce {request.name}` first.")
     before = read_result(place)
     setup = _set_up(replace(request, systems=[system]))
-    _build_features(setup)
+    _build_features(setup, {system})
     data = setup.load(setup.experiment.systems[system].data or setup.experiment.data)
     if data.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")
@@ -232,12 +241,14 @@ def _set_up(request: Request) -> _Setup:
     return setup
 
 
-def _build_features(setup: _Setup) -> None:
-    """Make the node features that systems read, if they are not there."""
+def _build_features(setup: _Setup, systems: Iterable[str]) -> None:
+    """Make the node features that these systems read, if they are not there."""
+    needed = dict[tuple[str, str], None]()
     for name, config in setup.configs.items():
-        if config.features == TRIPLES and registry.load(config.graph_encoder).uses_features:
-            system = setup.experiment.systems[name]
-            setup.features(system.data or setup.experiment.data, config.text.encoder).build(None)
+        if name in systems and config.features == TRIPLES and registry.load(config.graph_encoder).uses_features:
+            needed[setup.experiment.systems[name].data or setup.experiment.data, config.text.encoder] = None
+    for data, encoder in needed:
+        setup.features(data, encoder).build(None)
 
 
 def _check_others(setup: _Setup, plan: Plan) -> None:
@@ -258,23 +269,22 @@ def _check_others(setup: _Setup, plan: Plan) -> None:
         )
 
 
-def _plan(setup: _Setup, budget: float) -> tuple[Plan, float]:
-    """How much is run of the whole, and how many seconds that was estimated to take; decided once, so that the same command goes
-    on with it."""
+def _planned(setup: _Setup, budget: float) -> dict[str, Any]:
+    """How much is run of the whole, and how many seconds that was estimated to take: as it was decided before, so that the same
+    command goes on with it."""
     request = setup.request
     asked = {"budget": budget, "seeds": request.seeds, "systems": list(setup.configs), "changes": request.changes}
     found: dict[str, Any] = {}
     if (request.folder / PLAN).is_file() and not request.force:
         found = read_marker(request.folder, PLAN, "plan", FORMAT, ("asked", "plan", "estimated_seconds"))
     if found.get("asked") != asked:
+        _build_features(setup, setup.configs)
         plan, estimate = _fitting(setup, budget)
         found = {"format": FORMAT, "asked": asked, "plan": vars(plan), "estimated_seconds": estimate}
-        write_json(request.folder / PLAN, found)
-    estimate = found["estimated_seconds"]
-    if estimate > budget:
+    if (estimate := found["estimated_seconds"]) > budget:
         setup.notes.append(f"Even the least was estimated to take {estimate:,g} s, longer than the budget of {budget:,g} s.")
         say(setup.notes[-1])
-    return Plan(**found["plan"]), estimate
+    return found
 
 
 def _fitting(setup: _Setup, budget: float) -> tuple[Plan, float]:

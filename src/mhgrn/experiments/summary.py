@@ -1,17 +1,19 @@
 """From cells to a summary: means, deviations, and paired differences with an interval."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.experiments.formats import Summary, check
 from mhgrn.storage import read_marker
 
 FORMAT = 1
 SUMMARY = "summary.json"
-RESAMPLES = 10_000
+RESAMPLES, BLOCK = 10_000, 500
 LEVEL = 0.95
 
 
@@ -33,12 +35,16 @@ def paired_difference(ours: NDArray[np.bool_], theirs: NDArray[np.bool_], resamp
     the same kind would do, not what other seeds would.
     """
     gain = ours.mean(0) - theirs.mean(0)
-    rng = np.random.default_rng(0)
-    n = len(gain)
-    # how often each question is drawn, a block of resamples at a time
-    means = np.concatenate([rng.multinomial(n, np.full(n, 1 / n), size=500) @ gain / n for _ in range(resamples // 500)])
+    means = np.concatenate([drawn @ gain / len(gain) for drawn in _draws(len(gain), resamples // BLOCK)])
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return {"mean": round(float(gain.mean()), 6), "low": round(float(low), 6), "high": round(float(high), 6)}
+
+
+@lru_cache(maxsize=4)
+def _draws(n: int, blocks: int) -> list[NDArray[np.int16]]:
+    """How often each of n questions is drawn, a block of resamples at a time; the same for all differences."""
+    rng = np.random.default_rng(0)
+    return [rng.multinomial(n, np.full(n, 1 / n), size=BLOCK).astype(np.int16) for _ in range(blocks)]
 
 
 def right_answers(result: dict[str, Any], split: str) -> NDArray[np.bool_]:
@@ -58,6 +64,8 @@ def summarise(cells: dict[str, list[dict[str, Any]]], splits: Sequence[str], ref
             entry["difference"] = {
                 split: found for split in splits if (found := _difference(results, cells[reference], split)) is not None
             }
+        if warnings := [f"seed {result['seed']}: {warning}" for result in results for warning in result.get("warnings", [])]:
+            entry["warnings"] = warnings
         entry["parameters"] = results[0]["parameters"]
         entry["epochs"] = [result["epochs"] for result in results]
         entry["seconds"] = round(sum(result["seconds"] for result in results), 1)
@@ -76,4 +84,6 @@ def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], split:
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """``summary.json`` of a folder of results, checked."""
-    return read_marker(folder, SUMMARY, "summary", FORMAT, ("experiment", "encoder", "systems", "splits", "labels", "shrunk"))
+    found = read_marker(folder, SUMMARY, "summary", FORMAT)
+    check(found, Summary, folder / SUMMARY)
+    return found

@@ -88,7 +88,10 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines.append("† The paper quotes this number from elsewhere.")
     if (encoders := {e for e, _ in _paper_columns(summary)}) and summary["encoder"] not in encoders:
         lines.append(f"The paper has no numbers with {summary['encoder_label']}: compare order and differences, not levels.")
-    lines += [f"Less than the paper's: {line}." for line in summary["shrunk"]] + summary["notes"]
+    if "budget" in summary:
+        lines.append(f"Shrunk to fit into {summary['budget']:,g} s, as far as that was needed.")
+    lines += [f"Less than the whole experiment: {line}." for line in summary["shrunk"]] + summary["notes"]
+    lines += [f"{name}: {warning}" for name, entry in summary["systems"].items() for warning in entry.get("warnings", [])]
     code = f", commit {summary['commit']}" if summary["commit"] else ""
     return [*lines, f"Measured {summary['date']}{code}."]
 
@@ -162,7 +165,7 @@ def draw(summary: dict[str, Any], path: Path) -> None:
         less = "; ".join(summary["shrunk"])
         figure.suptitle(title(summary), weight="bold", fontsize=10)
         if less:
-            figure.supxlabel(f"less than the paper's: {less}", fontsize=7, wrap=True)
+            figure.supxlabel(f"less than the whole experiment: {less}", fontsize=7, wrap=True)
         write_figure(figure, path)
 
 

@@ -27,13 +27,27 @@ def check_finite(loss: float, norm: float, place: Place, config: Config) -> None
     )
 
 
-def collapse(place: Place, config: Config) -> str | None:
-    """What is wrong with an epoch in which the model has told no choices apart, and what to try; None if nothing is."""
+def beats_guessing(accuracy: float, guess: float, questions: int) -> bool:
+    """Whether an accuracy is so high that guesses, right with probability ``guess``, hardly ever are.
+
+    >>> beats_guessing(0.40, 0.2, 400), beats_guessing(0.25, 0.2, 400)
+    (True, False)
+    """
+    return accuracy > guess + 3 * math.sqrt(guess * (1 - guess) / questions)
+
+
+def collapse(place: Place, config: Config, has_learnt: bool = False) -> str | None:
+    """What is wrong with an epoch in which the model has told no choices apart, and what to try; None if nothing is.
+
+    A model that ``has_learnt`` may still have small scores, and so a loss near that of guessing.
+    """
     advice = "try a smaller training.learning_rate, training.schedule=warmup_linear or another seed"
     if config.text.frozen_epochs is not None:
         advice = "try a smaller text.learning_rate, training.schedule=warmup_linear, more text.frozen_epochs or another seed"
     if place.spread < 1e-6:
         return f"every choice of every question got the same score; {advice}."
+    if has_learnt:
+        return None
     guess = place.chance / place.questions
     loss = place.loss / place.questions
     if abs(loss - guess) < AT_CHANCE * guess and place.from_chance / place.questions < EACH_AT_CHANCE * guess:

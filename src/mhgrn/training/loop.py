@@ -45,7 +45,7 @@ from mhgrn.training.examples import (
     one_ahead,
     question_losses,
 )
-from mhgrn.training.health import check_finite, collapse, telling_of_memory
+from mhgrn.training.health import beats_guessing, check_finite, collapse, telling_of_memory
 from mhgrn.training.metrics import Record
 from mhgrn.training.optimisation import learning_rate_factor, make_optimiser
 from mhgrn.training.order import Numbers, batches, batches_of_like_length, share, shuffled, training_subset
@@ -347,19 +347,20 @@ class _Training:
         """Measure on dev, and keep the model if it is as good as the best."""
         place = self.place
         began = time.monotonic()
-        dev = share(np.array(self.examples.data.split("dev")), self.processes.index, self.processes.count)
+        dev = share(np.array(asked := list(self.examples.data.split("dev"))), self.processes.index, self.processes.count)
         right = count_right(self.examples, dev.tolist(), self._trains_text, self._stop_if_alone)
-        total = self.processes.total(torch.tensor(right, device=self.processes.device))
+        total = int(self.processes.total(torch.tensor(right, device=self.processes.device)))
+        measured, guess = total / len(asked), float(np.exp(-self.examples.chance[asked]).mean())
         place.spread = self.processes.largest(place.spread)
         row: dict[str, Any] = {
             "epoch": place.epoch + 1,
             "step": place.step,
             "loss": place.loss / place.questions,
-            "dev_accuracy": int(total) / len(self.examples.data.split("dev")),
+            "dev_accuracy": measured,
             **self._current_rates(),
             "seconds": round(place.seconds + time.monotonic() - began, 2),
         }
-        if wrong := collapse(place, self.config):
+        if wrong := collapse(place, self.config, beats_guessing(measured, guess, len(asked))):
             row["warning"] = wrong
         self._note(row)
         before = place.best.get("dev_accuracy", -1.0)

@@ -1,0 +1,162 @@
+"""What the files of results hold, checked as they are read: they are kept for long, merged and edited."""
+
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from mhgrn.errors import UserError
+
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # a choice's number as one character
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class Answers(_Part):
+    """A cell's of one split; how often they are right where that is known."""
+
+    questions: int
+    ids: str
+    chosen: str = Field(pattern=f"^[{DIGITS}]*$")
+    accuracy: float | None = None
+    right: str | None = Field(None, pattern="^[01]*$")
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if {len(part) for part in (self.chosen, self.right) if part is not None} != {self.questions}:
+            raise ValueError(f"should have answers to {self.questions} questions")
+        if (self.accuracy is None) != (self.right is None):
+            raise ValueError("should have both accuracy and right, or neither")
+        return self
+
+
+class Point(_Part):
+    loss: float
+    dev: float
+
+
+class Source(_Part):
+    fingerprint: str
+
+
+class CellResult(_Part):
+    """``cells/SYSTEM.SEED.json``"""
+
+    seed: int
+    key: str
+    splits: dict[str, Answers]
+    parameters: int
+    epochs: int
+    curve: list[Point] = []
+    warnings: list[str] = []
+    seconds: float
+    config: dict[str, Any]
+    data: Source
+    date: str
+    commit: str | None
+    versions: dict[str, str]
+
+
+class Spread(_Part):
+    mean: float
+    std: float | None
+    runs: list[float]
+
+
+class Difference(_Part):
+    mean: float
+    low: float
+    high: float
+
+
+class Entry(_Part):
+    """A system's; beside these each split's :class:`Spread`."""
+
+    model_config = ConfigDict(extra="allow")
+    seeds: list[int]
+    difference: dict[str, Difference] = {}
+    warnings: list[str] = []
+
+
+class Varied(_Part):
+    system: str
+    value: float | int
+    what: str
+
+
+Reported = dict[str, dict[str, list[float | None]]]  # by text encoder and split: mean and deviation
+
+
+class Quoted(_Part):
+    label: str | None = None
+    system: str | None = None
+    paper: Reported = {}
+
+
+class Summary(_Part):
+    """``summary.json``"""
+
+    experiment: str
+    encoder: str
+    encoder_label: str
+    date: str
+    commit: str | None
+    splits: list[str] = Field(min_length=1)
+    reference: str | None
+    shrunk: list[str]
+    changes: list[str]
+    notes: list[str]
+    data: dict[str, Any]
+    labels: dict[str, str]
+    paper: dict[str, Reported]
+    quoted: list[Quoted]
+    vary: dict[str, Varied]
+    settings: dict[str, Any]
+    systems: dict[str, Entry]
+    ensembles: dict[str, dict[str, Any]] = {}
+    budget: float | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for name, entry in self.systems.items():
+            if name not in self.labels:
+                raise ValueError(f"labels should name {name}")
+            for split in self.splits:
+                Spread.model_validate((entry.model_extra or {}).get(split))
+        return self
+
+
+class Case(_Part):
+    id: str
+    why: str
+    text: str
+    answer: str
+    right: str
+
+
+class Printed(_Part):
+    """``result.json``"""
+
+    experiment: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+    date: str
+    commit: str | None
+    cases: list[Case] | None = None
+    of: dict[str, Any] | None = None
+
+
+def check(found: object, kind: type[BaseModel], path: Path) -> None:
+    """Refuse a file whose content is not what it should be."""
+    try:
+        kind.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        what = first["msg"].removeprefix("Value error, ").lower()
+        raise UserError(
+            f"{path} is damaged ({where + ': ' if where else ''}{what}); delete it and run its experiment again."
+        ) from None

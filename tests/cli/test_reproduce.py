@@ -83,7 +83,7 @@ def test_cases_and_comparisons_of_runs(here: Command, project: Project, tmp_path
 def test_wrong_input_is_one_line(refused: Refused, where: list[str], project: Project, tmp_path: Path) -> None:
     results = ["--results", f"{tmp_path}/results"]
     refused(["reproduce", "csqa-inhose"], ["No such command"], None)
-    refused(["reproduce", "hops"], ["--data"], None)
+    refused(["reproduce", "hops"], ["has no folder commonsenseqa or csqa", "--data"])
     (tmp_path / "file").write_text("", encoding="utf-8")
     refused(["reproduce", "properties", "--results", tmp_path / "file" / "deep"], ["file is not a folder", "--results"])
     refused(["reproduce", "hops", *where, "--budget", "soon"], ["write a time such as"])
@@ -97,7 +97,8 @@ def test_wrong_input_is_one_line(refused: Refused, where: list[str], project: Pr
     refused(["compare", str(project.run), f"{tmp_path}/no"], ["does not exist"])
     refused(["compare", str(project.run), str(project.run), "--split", "dve"], ["Did you mean dev"])
     refused(["reproduce", "cases", "--run", f"{tmp_path}/no", *results], ["does not exist"])
-    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["csqa-inhouse/minilm does not exist"])
+    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["csqa-inhouse holds no results"])
+    refused(["reproduce", "curves", "--of", "hop", *results], ["no experiment hop. Did you mean hops?"])
 
 
 def test_a_cell_that_was_not_run_cannot_be_verified(here: Command, where: list[str], tmp_path: Path) -> None:

@@ -262,11 +262,11 @@ def breakdown(
 ) -> None:
     """Where each system of a finished experiment is right: by kind of question, and where others are not."""
     from mhgrn.experiments.analysis import breakdown as break_down
+    from mhgrn.experiments.documents import results_of
     from mhgrn.experiments.papers import Experiment, TextSettings
-    from mhgrn.experiments.summary import read_summary
 
     folder = results / Path(name).stem / Path(encoder).stem
-    read_summary(folder)  # before anything is built
+    results_of(results, name, encoder)  # looked for before anything is built
     prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
     _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json, None, force)
 
@@ -280,7 +280,9 @@ def curves(
 ) -> None:
     """Training loss and dev accuracy of each system of a finished experiment, epoch by epoch."""
     from mhgrn.experiments.analysis import curves as read_curves
+    from mhgrn.experiments.documents import results_of
 
+    results_of(results, name, encoder)
     found, draw = read_curves(results / Path(name).stem / Path(encoder).stem)
     _print_result(found, results / "curves", as_json, draw, force)
 

@@ -70,7 +70,8 @@ class Board:
         """A row a system: the mean of the seeds that are done."""
         from rich.table import Table
 
-        table = Table(title=f"{self.title}: {len(self.done)} of {len(self.cells)} runs")
+        title = f"{self.title}: {len(self.done)} of {len(self.cells)} runs"
+        table = Table(title=title, min_width=len(title) + 2)
         for name in ("system", *self.splits, "runs", "now"):
             table.add_column(name, justify="left" if name in ("system", "now") else "right")
         for system in dict.fromkeys(cell.system for cell in self.cells):

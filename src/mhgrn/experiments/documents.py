@@ -22,9 +22,14 @@ def results_of(results: Path, name: str, encoder: str | None = None) -> list[dic
         raise UserError(f"there is no experiment {name}.{did_you_mean(name, known)}")
     if name in PRINTED:
         return [printed.read(folder)]
-    folders = [folder / Path(encoder).stem] if encoder else sorted(p.parent for p in folder.glob(f"*/{SUMMARY}"))
+    folders = sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))
     if not folders:
         raise UserError(f"{folder} holds no results; run `mhgrn reproduce {name}` first, or name their place with --results.")
+    if encoder is not None:
+        others = ", ".join(each.name for each in folders)
+        folders = [each for each in folders if each.name == Path(encoder).stem]
+        if not folders:
+            raise UserError(f"{folder} has no results with the text encoder {encoder}, but with: {others}.")
     return [read_summary(each) for each in folders]
 
 

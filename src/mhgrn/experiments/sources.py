@@ -52,8 +52,10 @@ class Sources:
         for folder in names:
             if (self.data / folder).is_dir():
                 return self.data / folder
-        fetch = f"; `mhgrn fetch {names[0]} --to {self.data / names[0]}` gets them" if name in FOLDERS else ""
-        raise UserError(f"{self.data} has no folder {' or '.join(names)} with the questions of {name}{fetch}.")
+        fetch = f"`mhgrn fetch {names[0]} --to {self.data / names[0]}` gets them, or " if name in FOLDERS else ""
+        raise UserError(
+            f"{self.data.resolve()} has no folder {' or '.join(names)} with questions of {name}; {fetch}name another by --data."
+        )
 
     def prepared(self, name: str, text: TextSettings) -> PreparedData:
         """A data set's questions, grounded as a text encoder's settings say; from the work folder if they are there."""

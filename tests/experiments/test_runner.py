@@ -153,6 +153,9 @@ def test_a_budget_shrinks_and_says_so(own_copy: Request, capsys: pytest.CaptureF
     with pytest.raises(UserError, match="has results of other settings"):
         reproduce(replace(asked, budget=1e9, changes=["training.epochs=1"]))
     assert reproduce(asked)["systems"] == summary["systems"]  # the refused one has left the plan as it was
+    (asked.folder / "plan.json").write_text('{"format": 1, "asked": {}, "plan": {"seeds": 0}}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"plan\.json is damaged \(plan\.seeds: .*delete it"):
+        reproduce(asked)
     whole = reproduce(replace(own_copy, systems=["edge-types"], seeds=4, budget=1e9))
     assert whole["shrunk"] == ["seeds: 2 of none, 2 of mhgrn instead of 4"]  # as they were run before
     assert whole["systems"]["edge-types"]["seeds"] == [0, 1, 2, 3]

@@ -128,6 +128,22 @@ class Summary(_Part):
         return self
 
 
+class Share(_Part):
+    """How much of an experiment is run."""
+
+    seeds: int = Field(ge=1)
+    epochs: int | None
+    share: float = Field(gt=0, le=1)
+
+
+class Planned(_Part):
+    """``plan.json``"""
+
+    asked: dict[str, Any]
+    plan: Share
+    estimated_seconds: float
+
+
 class Case(_Part):
     id: str
     why: str

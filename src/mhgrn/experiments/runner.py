@@ -21,6 +21,7 @@ from mhgrn.errors import UserError
 from mhgrn.experiments.board import Board
 from mhgrn.experiments.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
 from mhgrn.experiments.cells import Cell, made, read_result, run_cell, save_cell, seeds_of
+from mhgrn.experiments.formats import Planned, check
 from mhgrn.experiments.leaderboard import write_predictions
 from mhgrn.experiments.papers import Experiment, System, TextSettings
 from mhgrn.experiments.sources import Sources
@@ -276,7 +277,8 @@ def _planned(setup: _Setup, budget: float) -> dict[str, Any]:
     asked = {"budget": budget, "seeds": request.seeds, "systems": list(setup.configs), "changes": request.changes}
     found: dict[str, Any] = {}
     if (request.folder / PLAN).is_file() and not request.force:
-        found = read_marker(request.folder, PLAN, "plan", FORMAT, ("asked", "plan", "estimated_seconds"))
+        found = read_marker(request.folder, PLAN, "plan", FORMAT)
+        check(found, Planned, request.folder / PLAN)
     if found.get("asked") != asked:
         _build_features(setup, setup.configs)
         plan, estimate = _fitting(setup, budget)

@@ -17,7 +17,7 @@ PLACE = re.compile(rf"(?P<begin>{BEGIN})(?P<table>(?:(?!^<!-- ).)*?)(?P<end>^<!-
 def results_of(results: Path, name: str, encoder: str | None = None) -> list[dict[str, Any]]:
     """What was measured of an experiment: with one text encoder, or with each that has results."""
     folder = results / Path(name).stem
-    if name not in (*TRAINED, *PRINTED) and not folder.is_dir():
+    if not _is_known(name, results):
         known = {*TRAINED, *PRINTED, *(p.name for p in results.glob("*") if p.is_dir())}
         raise UserError(f"there is no experiment {name}.{did_you_mean(name, known)}")
     if name in PRINTED:
@@ -33,15 +33,20 @@ def results_of(results: Path, name: str, encoder: str | None = None) -> list[dic
     return [read_summary(each) for each in folders]
 
 
+def _is_known(name: str, results: Path) -> bool:
+    return name in (*TRAINED, *PRINTED) or (results / Path(name).stem).is_dir()
+
+
 def refresh(path: Path, results: Path) -> int:
     """Put every table of a Markdown file that stands between ``<!-- NAME ENCODER -->`` and ``<!-- end -->`` there anew."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from None
-    begun = {match.start() for match in re.finditer(BEGIN, text, re.M)} - {match.start() for match in PLACE.finditer(text)}
+    whole = {match.start() for match in PLACE.finditer(text)}
+    begun = [m.start() for m in re.finditer(BEGIN, text, re.M) if m.start() not in whole and _is_known(m["name"], results)]
     if begun:
-        line = text.count("\n", 0, min(begun)) + 1
+        line = text.count("\n", 0, begun[0]) + 1
         raise UserError(
             f"{path}, line {line}: {text.splitlines()[line - 1]} has no <!-- end --> before the next comment; write one."
         )

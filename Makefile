@@ -10,11 +10,11 @@ export HF_HUB_OFFLINE := 1
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml reproduction/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mhgrn needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another: make demo PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable reproduction
 	@touch $(READY)
 
 demo: $(READY)  ## build the starter graph, train on it, answer three new questions

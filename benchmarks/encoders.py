@@ -19,14 +19,14 @@ from typing import Any
 import torch
 
 from measuring import MB, graph_of, in_fresh_process, peak, resident, subgraphs_of
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import Subgraph
 from mhgrn.encoders import registry
 from mhgrn.encoders.base import Dims, Tokens
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.training.run import assemble, parameter_count
+from mhgrn.runs import assemble, parameter_count
+from mhgrn.subgraphs.extract import Subgraph
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, TOKENS = 384, 20  # of the text encoder; tokens of a stem and a choice

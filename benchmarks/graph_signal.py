@@ -27,12 +27,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
-from mhgrn.encoders.text import SentenceVectors, TextEncoder
 from mhgrn.features import open_features
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.progress import track
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
+from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.encoder import SentenceVectors, TextEncoder
 
 EPOCHS, BATCH, RATE, WARM_UP, WEIGHT_DECAY, DROPOUT, ASKED = 6, 32, 1e-3, 150, 0.01, 0.5, 16
 

@@ -14,11 +14,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.lemmas import DETERMINERS, LONGEST, STOP_WORDS, concept_pattern, lemma, lemmatise, respelt, tokenise
+from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.names import concept_name
-from mhgrn.text.grounding import Grounder
-from mhgrn.text.lemmas import DETERMINERS, LONGEST, STOP_WORDS, concept_pattern, lemma, lemmatise, respelt, tokenise
-from mhgrn.text.statements import fill_in_the_blank
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

@@ -45,17 +45,17 @@ from torch import Tensor
 
 import message_passing
 from measuring import GB, MB, graph_of, in_fresh_process, peak, resident
-from mhgrn import buffers
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.prepared import ground
-from mhgrn.data.questions import find_splits
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
+from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.compiled import buffers
 from mhgrn.drawing.figures import plotting, write_figure
 from mhgrn.errors import UserError
+from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.walks import connections
-from mhgrn.text.grounding import Grounder
+from mhgrn.questions.question import find_splits
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
+from mhgrn.subgraphs.prepared import ground
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, TEXT_WIDTH, SCHEMA = 100, 384, 17

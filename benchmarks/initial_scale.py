@@ -27,18 +27,18 @@ import torch
 
 from measuring import graph_of
 from mhgrn.config import Config
-from mhgrn.data.fields import letter
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn.data.questions import Question, find_splits
 from mhgrn.drawing.figures import plotting, write_figure
-from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features import open_features
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
+from mhgrn.questions.fields import letter
+from mhgrn.questions.question import Question, find_splits
+from mhgrn.runs import Run, build_model
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.text.encoder import TextEncoder
 from mhgrn.training.examples import Examples, accuracy, question_losses
 from mhgrn.training.loop import set_seed
-from mhgrn.training.run import Run, build_model
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SCALES = {"published": "0.02", "level": "level"}

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measuring import GB, MB, in_fresh_process, timed_build, timed_opening
-from mhgrn.compiled import kernel
-from mhgrn.data.prepared import ground
-from mhgrn.data.questions import Question
-from mhgrn.data.subgraphs import Extractor, Limits
+from mhgrn.compiled.jit import kernel
+from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.text.grounding import Grounder
+from mhgrn.questions.question import Question
+from mhgrn.subgraphs.extract import Extractor, Limits
+from mhgrn.subgraphs.prepared import ground
 
 RELATIONS = 20
 LETTERS = 5  # of a concept's number in base 26

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mhgrn.data.prepared import ground
-from mhgrn.data.questions import find_splits
-from mhgrn.data.subgraphs import Extractor, Limits, Subgraph
+from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.text.grounding import Grounder
+from mhgrn.questions.question import find_splits
+from mhgrn.subgraphs.extract import Extractor, Limits, Subgraph
+from mhgrn.subgraphs.prepared import ground
 
 Result = TypeVar("Result")
 MB, GB = 1e6, 1e9

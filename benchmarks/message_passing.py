@@ -11,7 +11,7 @@ depends on no parameter (the sorted edges, the dense matrices) is prepared befor
 - against three RGCN layers of PyTorch Geometric on the same uncut edges, with and without leaving out what reaches no answer;
 - against the machine: bytes of states and floating-point operations of K = 3 at measured bandwidth and rate of products;
 - collating a batch of prepared questions as a share of a step of the encoder: joining its subgraphs, which were sorted for walking
-  when the data set was first used (mhgrn.data.walk_store), and gathering the features of its concepts, 384 wide;
+  when the data set was first used (mhgrn.batching.walk_store), and gathering the features of its concepts, 384 wide;
 - growth, by benchmarks/growth.py (``--no-growth`` leaves it out).
 
 Each measurement is a fresh process, and the quickest of several repeats.
@@ -30,19 +30,19 @@ import numpy as np
 import torch
 
 from measuring import best_of, graph_of, in_fresh_process, memory_of, subgraphs_of
+from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.batching.walk_store import WalkStore
 from mhgrn.config import MHGRNConfig
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.prepared import PreparedData, PrepareOptions
-from mhgrn.data.prepared import prepare as prepare_questions
-from mhgrn.data.questions import find_splits
-from mhgrn.data.subgraphs import ANSWER, Subgraph
-from mhgrn.data.walk_store import WalkStore
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.features.sources import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+from mhgrn.questions.question import find_splits
+from mhgrn.subgraphs.extract import ANSWER, Subgraph
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions
+from mhgrn.subgraphs.prepared import prepare as prepare_questions
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, CAP = 100, 200

@@ -1,6 +1,6 @@
 """Grounding and extraction the plain way: networkx, dictionaries, one statement after the other, nothing kept between them.
 
-What ``mhgrn.text.grounding`` and ``mhgrn.data.subgraphs`` must give, written from the rules of docs/grounding.md alone. Slow on
+What ``grounding.grounder`` and ``subgraphs.extract`` must give, written from the rules of docs/grounding.md alone. Slow on
 purpose: tests compare with it, benchmarks measure against it.
 
     from networkx_reference import extract, ground, load
@@ -15,9 +15,19 @@ from typing import Any
 
 import networkx as nx
 
+from mhgrn.grounding.lemmas import (
+    BLACKLIST,
+    DETERMINERS,
+    STOP_WORDS,
+    concept_pattern,
+    inflected,
+    is_english,
+    lemma,
+    respelt,
+    tokenise,
+)
+from mhgrn.grounding.spelling import one_edit_away
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.kg.spelling import one_edit_away
-from mhgrn.text.lemmas import BLACKLIST, DETERMINERS, STOP_WORDS, concept_pattern, inflected, is_english, lemma, respelt, tokenise
 
 Edge = tuple[int, int, int]  # head, relation, tail
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import networkx_reference
 from measuring import in_fresh_process
-from mhgrn.data.prepared import PreparedData, PrepareOptions, ground, prepare
-from mhgrn.data.questions import Question
-from mhgrn.data.subgraphs import Extractor
 from mhgrn.errors import UserError
+from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.statements import BUILDERS
 from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.text.grounding import Grounder
-from mhgrn.text.statements import BUILDERS
+from mhgrn.questions.question import Question
+from mhgrn.subgraphs.extract import Extractor
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, ground, prepare
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SETS = {"commonsenseqa": "csqa", "openbookqa": "obqa"}

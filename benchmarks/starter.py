@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE, Starter
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.training.examples import most_edges_accuracy
 from mhgrn.training.loop import evaluate, train
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.nn.message_passing import WalkWeights
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 
 Walk = tuple[list[int], list[int]]  # nodes j … i, relations r_1 … r_k
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from file_server import Behaviour, closed_port, serving
 from mhgrn import fetch as fetching
-from mhgrn.data.questions import find_splits
 from mhgrn.errors import UserError
 from mhgrn.fetch import RECORD, fetch, files_of
 from mhgrn.fetch import http as downloading
+from mhgrn.questions.question import find_splits
 
 CONCEPTNET = "conceptnet-assertions-5.6.0.csv.gz"
 

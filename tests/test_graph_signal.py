@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from mhgrn.data.subgraphs import Extractor
+from mhgrn.grounding.grounder import Mentions
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.text.grounding import Mentions
+from mhgrn.subgraphs.extract import Extractor
 from scripts import benchmark
 
 

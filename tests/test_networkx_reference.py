@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhgrn.data.subgraphs import Extractor
+from mhgrn.grounding.grounder import Grounder, Mentions
+from mhgrn.grounding.statements import BUILDERS
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.starter import HERE
-from mhgrn.text.grounding import Grounder, Mentions
-from mhgrn.text.statements import BUILDERS
+from mhgrn.subgraphs.extract import Extractor
 from scripts import benchmark
 
 reference = benchmark("networkx_reference")

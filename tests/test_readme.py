@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from mhgrn.cli import app
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.loop import train
 
 ROOT = Path(__file__).parents[1]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn.data.questions import check_questions, find_splits
 from mhgrn.kg import ImportReport, KnowledgeGraph, build
+from mhgrn.questions.question import check_questions, find_splits
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 FIRST_ROWS = 60_000
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 import oracles
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.explain import WalkDistribution
 from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.message_passing import WalkWeights

@@ -10,36 +10,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mhgrn.answering import Answer, QuestionAnswerer, load
     from mhgrn.config import Config
-    from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
-    from mhgrn.data.questions import Question
     from mhgrn.errors import UserError
     from mhgrn.explain.paths import Path
+    from mhgrn.inference import Answer, QuestionAnswerer, load
     from mhgrn.kg import Fact, ImportOptions, KnowledgeGraph, build
+    from mhgrn.questions.question import Question
+    from mhgrn.runs import Run
+    from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
     from mhgrn.training.ensemble import ensemble
     from mhgrn.training.loop import evaluate, train
-    from mhgrn.training.run import Run
 
 # Loaded when first used: importing mhgrn is quick, and torch loads when a model does.
 _WHERE = {
-    "Answer": "mhgrn.answering",
+    "Answer": "mhgrn.inference",
     "Config": "mhgrn.config",
     "Fact": "mhgrn.kg",
     "ImportOptions": "mhgrn.kg",
     "KnowledgeGraph": "mhgrn.kg",
     "Path": "mhgrn.explain.paths",
-    "PrepareOptions": "mhgrn.data.prepared",
-    "PreparedData": "mhgrn.data.prepared",
-    "Question": "mhgrn.data.questions",
-    "QuestionAnswerer": "mhgrn.answering",
-    "Run": "mhgrn.training.run",
+    "PrepareOptions": "mhgrn.subgraphs.prepared",
+    "PreparedData": "mhgrn.subgraphs.prepared",
+    "Question": "mhgrn.questions.question",
+    "QuestionAnswerer": "mhgrn.inference",
+    "Run": "mhgrn.runs",
     "UserError": "mhgrn.errors",
     "build": "mhgrn.kg",
     "ensemble": "mhgrn.training.ensemble",
     "evaluate": "mhgrn.training.loop",
-    "load": "mhgrn.answering",
-    "prepare": "mhgrn.data.prepared",
+    "load": "mhgrn.inference",
+    "prepare": "mhgrn.subgraphs.prepared",
     "train": "mhgrn.training.loop",
 }
 

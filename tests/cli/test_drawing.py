@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness import Command, Project, Refused, edit_json
 
-from mhgrn.data.prepared import PreparedData
+from mhgrn.subgraphs.prepared import PreparedData
 
 
 def first_id(project: Project) -> str:

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from harness import COMMAND, ENVIRONMENT, TINY, Command, Project, contents, in_a_process, start
 
-from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
+from mhgrn.io.files import _here
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE
-from mhgrn.storage import _here
+from mhgrn.subgraphs.prepared import PreparedData
 
 QUICK = pytest.param(3, id="3 kills")
 LONG = pytest.param(30, id="30 kills", marks=pytest.mark.long)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from harness import TINY, Command, Project, in_a_process
 
-from mhgrn.answering import load
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.questions import read_questions
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
+from mhgrn.inference import load
+from mhgrn.questions.question import read_questions
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
+from mhgrn.subgraphs.prepared import PreparedData
 
 MILK = ("Where do you keep milk?", "-c", "refrigerator", "-c", "oven", "-c", "drawer")
 

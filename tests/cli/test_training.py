@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from harness import COMMAND, ENVIRONMENT, Command, Project, in_a_process, start
 
-from mhgrn.storage import load_about
+from mhgrn.io.files import load_about
 from tiny_encoder import letter_encoder
 
 QUICK = pytest.param(3, id="3 kills")

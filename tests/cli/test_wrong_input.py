@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from harness import COMMAND, ENVIRONMENT, Command, Project, Refused, contents, edit_json, in_a_process
 
-from mhgrn.encoders.text import _locate
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.text.encoder import _locate
 
 ASK = ["Where is milk?", "-c", "refrigerator", "-c", "oven"]
 TRIPLES = "desk\tAtLocation\tclassroom\ncat\tIsA\tanimal\n"
@@ -137,8 +137,8 @@ def no_answers(p: Project, split: str, every: bool = True) -> None:
 
 
 def prepare_again(p: Project) -> None:
-    from mhgrn.data.prepared import PrepareOptions
-    from mhgrn.data.prepared import prepare as prepare_data
+    from mhgrn.subgraphs.prepared import PrepareOptions
+    from mhgrn.subgraphs.prepared import prepare as prepare_data
 
     prepare_data(p.questions, KnowledgeGraph.load(p.graph), p.data, PrepareOptions(workers=1))
 

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhgrn.data.subgraphs import OTHER
 from mhgrn.drawing.layout import HEAD, Item, Layout, lay_out
 from mhgrn.drawing.picture import Arrow, Node, Picture
+from mhgrn.subgraphs.extract import OTHER
 
 NAMES = ["a", "cat", "furniture store", "a very long name of a concept that needs more than one line"]
 RELATIONS = ["IsA", "AtLocation", "HasPrerequisite", "RelatedTo", "MadeOf"]

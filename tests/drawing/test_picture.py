@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.data.prepared import PreparedData, prepare
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.drawing import Limits, Picture, picture_of_concepts, picture_of_question, picture_of_subgraph
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
+from mhgrn.subgraphs.prepared import PreparedData, prepare
 
 RELATIONS = ("IsA", "AtLocation", "UsedFor")
 

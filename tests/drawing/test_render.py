@@ -10,13 +10,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn.data.subgraphs import Subgraph
 from mhgrn.drawing import Limits, Picture, draw, picture_of_concepts, picture_of_question, picture_of_subgraph
 from mhgrn.drawing.render import COLOURS
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE
+from mhgrn.subgraphs.extract import Subgraph
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 SVG = "{http://www.w3.org/2000/svg}"
 

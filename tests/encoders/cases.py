@@ -21,21 +21,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracles
-from mhgrn.answering import QuestionAnswerer
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.encoders import registry
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features import NoFeatures, RandomFeatures
+from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.layers import AttentivePooling
+from mhgrn.runs import Run, build_model, describe, parameter_count
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
+from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.encoder import TextEncoder
 from mhgrn.training.examples import Examples, question_losses
 from mhgrn.training.loop import evaluate, train
-from mhgrn.training.run import Run, build_model, describe, parameter_count
 
 S, FEATURES, RELATIONS, TOKENS = 6, 5, 2, 7
 EVERY = (np.arange(50), np.full(50, OTHER, np.uint8), *np.zeros((3, 0), np.int64))  # a node for each concept of random graphs

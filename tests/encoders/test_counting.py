@@ -9,14 +9,14 @@ from torch import Tensor
 
 import oracles
 from encoders.cases import EncoderCase
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.prepared import PreparedData, edges_between
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.encoders.base import GraphEncoder, Tokens
 from mhgrn.encoders.edge_types import EdgeTypes
 from mhgrn.encoders.gsc import GraphSoftCounter
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
+from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn.training.loop import evaluate, train
 
 

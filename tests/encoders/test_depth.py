@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 
 HOPS, NODES, SCHEMA = 8, 40, 17
 

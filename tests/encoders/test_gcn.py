@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from encoders.cases import SharingCase, pooled_naively
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, Tokens
 from mhgrn.encoders.gcn import GCN, Convolution
 from mhgrn.nn.layers import gelu
 from mhgrn.nn.segments import weighted_sum
+from mhgrn.subgraphs.extract import ANSWER
 
 
 class TestGCN(SharingCase):

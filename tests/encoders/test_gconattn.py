@@ -5,13 +5,13 @@ import torch
 from torch import Tensor
 
 from encoders.cases import EncoderCase
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
 from mhgrn.encoders.gconattn import GconAttn
 from mhgrn.nn.layers import gelu
-from mhgrn.training.run import assemble, parameter_count
+from mhgrn.runs import assemble, parameter_count
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 
 class TestGconAttn(EncoderCase):

@@ -8,12 +8,12 @@ from torch.nn import functional
 
 import oracles
 from encoders.cases import RELATIONS, SharingCase
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.subgraphs import OTHER
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, Tokens
 from mhgrn.encoders.kvmem import KVMem, _triples
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.subgraphs.extract import OTHER
+from mhgrn.subgraphs.prepared import PreparedData
 
 
 class TestKVMem(SharingCase):

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 import oracles
 from encoders.cases import SharingCase
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.message_passing import Messages, WalkWeights
-from mhgrn.training.run import parameter_count
+from mhgrn.runs import parameter_count
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 S, FEATURES, RELATIONS = 6, 5, 2
 

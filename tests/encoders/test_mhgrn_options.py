@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import oracles
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import ABLATIONS, Config, MHGRNConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.conv import MHGRNLayer
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 S, FEATURES, RELATIONS, DIM = 4, 3, 2, 4
 

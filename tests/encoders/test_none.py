@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from encoders.cases import EncoderCase
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, Tokens
 
 

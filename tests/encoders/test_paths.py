@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mhgrn.answering import QuestionAnswerer
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
 from mhgrn.features.folder import Request
+from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.runs import Run
+from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.loop import train
-from mhgrn.training.run import Run
 
 SMALL: dict[str, dict[str, Any]] = {
     "rn": {"hidden_dim": 4, "mlp_dim": 5, "out_dim": 6},

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mhgrn.catalogue import catalogue
 from mhgrn.config import Config
 from mhgrn.encoders import registry
-from mhgrn.encoders.catalogue import catalogue
 from mhgrn.errors import UserError
 
 DOCS = Path(__file__).parents[2] / "docs" / "encoders.md"
@@ -114,9 +114,9 @@ def test_a_package_that_does_it_wrong_is_named(package: Path, code: str, points:
 def test_another_package_s_encoder_is_trained_evaluated_and_asked(
     package: Path, small_data: object, starter_graph: object, tmp_path: Path
 ) -> None:
-    from mhgrn.answering import load
+    from mhgrn.inference import load
+    from mhgrn.runs import Run
     from mhgrn.training.loop import evaluate, train
-    from mhgrn.training.run import Run
 
     config = Config.of({"graph_encoder": "mean-nodes", "mean_nodes": {"width": 3}, "features": "random", "training": {"epochs": 1}})
     run = train(small_data, config, tmp_path / "run", starter_graph)  # type: ignore[arg-type]

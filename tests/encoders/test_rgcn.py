@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from encoders.cases import SharingCase, pooled_naively
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
 from mhgrn.encoders.rgcn import RGCN, Neighbourhoods, RGCNLayer
 from mhgrn.nn.layers import gelu
-from mhgrn.training.run import assemble, parameter_count
+from mhgrn.runs import assemble, parameter_count
+from mhgrn.subgraphs.extract import ANSWER
 
 
 class TestRGCN(SharingCase):
@@ -88,7 +88,7 @@ def test_published_parameter_counts(changes: list[str], count: int) -> None:
 LARGE = """
 import torch
 from mhgrn.config import RGCNConfig
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.rgcn import RGCN
 

@@ -11,14 +11,14 @@ from torch.nn import functional
 
 import oracles
 from encoders.cases import FEATURES, RELATIONS, EncoderCase, S
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config, KHopRNConfig, RNConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION, Subgraph
 from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
 from mhgrn.encoders.rn import RN, KHopRN
 from mhgrn.errors import UserError
 from mhgrn.model import KnowledgeAwareQA
-from mhgrn.training.run import assemble, parameter_count
+from mhgrn.runs import assemble, parameter_count
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 
 
 def gelu(x: Tensor) -> Tensor:

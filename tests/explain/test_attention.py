@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 import torch
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig, NoneConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import Extractor
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.encoders.none import NoGraph
 from mhgrn.errors import UserError
 from mhgrn.explain import WalkDistribution, attention
+from mhgrn.grounding.grounder import Mentions
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.text.grounding import Mentions
+from mhgrn.subgraphs.extract import Extractor
 
 
 def test_a_walk_s_probability_can_be_computed_from_the_named_weights() -> None:

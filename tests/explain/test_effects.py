@@ -6,15 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig, NoneConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import Subgraph
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.encoders.none import NoGraph
 from mhgrn.errors import UserError
 from mhgrn.explain import Triple, effects
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.subgraphs.extract import Subgraph
 
 RELATIONS = 2
 

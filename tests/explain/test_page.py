@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData
 from mhgrn.explain import BestPaths
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.loop import train
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explanations.md").read_text(encoding="utf-8")

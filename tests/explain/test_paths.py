@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import Extractor
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.explain import Walk, WalkDistribution, decode_walks, to_path
+from mhgrn.grounding.grounder import Mentions
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import WalkWeights
-from mhgrn.text.grounding import Mentions
+from mhgrn.subgraphs.extract import Extractor
 from walk_oracle import enumerate_walks, trace_of
 
 

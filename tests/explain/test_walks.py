@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig, NoneConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, OTHER, Subgraph
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.encoders.none import NoGraph
@@ -22,6 +21,7 @@ from mhgrn.explain import WalkDistribution
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.message_passing import WalkWeights
+from mhgrn.subgraphs.extract import ANSWER, OTHER, Subgraph
 from walk_oracle import random_case, trace_of
 
 CASES = {

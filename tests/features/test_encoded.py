@@ -12,15 +12,15 @@ import pytest
 import torch
 from harness import contents
 
-from mhgrn.data.prepared import PreparedData
-from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FeatureFolder, NameFeatures
 from mhgrn.features.accumulate import Accumulator
 from mhgrn.features.encoded import Occurrences, Work, feature_encoder, from_names, from_triples
-from mhgrn.features.verbalise import BATCH, span_sums, verbalise
+from mhgrn.features.verbalize import BATCH, span_sums, verbalise
+from mhgrn.io.files import fingerprint, save_tensors
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.storage import fingerprint, save_tensors
+from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.encoder import TextEncoder
 from tiny_encoder import letter_encoder
 
 FACTS = [

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from mhgrn.config import TextConfig
-from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, RandomFeatures, open_features
 from mhgrn.features.encoded import Work, from_names, from_triples
 from mhgrn.features.folder import Request
+from mhgrn.io.files import load_tensors
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.storage import load_tensors
+from mhgrn.text.encoder import TextEncoder
 
 NAMES = ["cat", "animal", "furniture_store", "desk", "shop", "dog"]
 

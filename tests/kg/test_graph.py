@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
+from mhgrn.grounding.spelling import one_edit_away
 from mhgrn.kg import Fact, KnowledgeGraph, Schema, concept_name
-from mhgrn.kg.spelling import one_edit_away
 
 NAMES = ["cat", "dog", "furniture_store", "naïve", "x-ray", "desk", "a_b", "a"]
 RELATIONS = ["IsA", "PartOf", "Eats"]

@@ -13,7 +13,7 @@ import pytest
 
 from mhgrn.errors import UserError
 from mhgrn.kg import ImportOptions, KnowledgeGraph, blocks, build, parquet, reading
-from mhgrn.kg.importers import ImportReport
+from mhgrn.kg.building import ImportReport
 
 
 def assertion(head: str, tail: str, relation: str = "IsA", weight: str = "1.0") -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
 from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, blocks, build, reading
-from mhgrn.kg.importers import FactTable
+from mhgrn.kg.building import FactTable
 from mhgrn.kg.reading import Assertions, read_rows
 from mhgrn.kg.rows import RelationNames, Rows, table_row
 
@@ -219,7 +219,7 @@ def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
 
 def test_repeated_facts_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repetitions are thrown out as they come; the first weight stays, whenever that happens."""
-    from mhgrn.kg import importers
+    from mhgrn.kg import building as importers
 
     rng = np.random.default_rng(0)
     path = tmp_path / "facts.tsv"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import mhgrn.nn
 import oracles
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.errors import UserError
 from mhgrn.nn import MHGRNConv
 from mhgrn.nn.conv import MHGRNLayer

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracles
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER, OTHER, Subgraph
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
+from mhgrn.subgraphs.extract import ANSWER, OTHER, Subgraph
 
 RELATIONS = 2  # and their reverses
 BACKENDS: list[Backend] = ["compiled", "plain", "dense"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracles
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.nn.message_passing import Backend, Messages, WalkWeights, multi_hop_messages
 
 BACKENDS: list[Backend] = ["compiled", "plain", "dense"]

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.nn.walks import Walks, connections, distinct, in_parts
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 Plain = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, relations
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mhgrn.data.questions import SPLITS
-from mhgrn.data.subgraphs import Extractor
+from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.questions.question import SPLITS
 from mhgrn.starter import HERE, NEW_QUESTIONS, Starter
-from mhgrn.text.grounding import Grounder
-from mhgrn.text.statements import fill_in_the_blank
+from mhgrn.subgraphs.extract import Extractor
 
 Row = dict[str, Any]
 

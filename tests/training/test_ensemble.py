@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.answering import QuestionAnswerer
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
+from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.runs import Run
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.training.ensemble import choose, ensemble, mean_probabilities
 from mhgrn.training.loop import evaluate, train
-from mhgrn.training.run import Run
 
 # few distinct values, so that ties are common
 several = st.integers(2, 4).flatmap(

@@ -6,22 +6,22 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mhgrn.answering import QuestionAnswerer
+from mhgrn.batching import walk_store
 from mhgrn.config import Config
-from mhgrn.data import walk_store
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
 from mhgrn.features import RandomFeatures
+from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.runs import Run, build_model, describe
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.training.examples import Examples, accuracy, most_edges_accuracy, question_losses
 from mhgrn.training.loop import evaluate, train
-from mhgrn.training.run import Run, build_model, describe
 
 QUIET: dict[str, Any] = {"mhgrn": {"dropout": 0.0, "hidden_dim": 16}, "score_dropout": 0.0}
 
 
 def untrained(data: PreparedData, folder: Path, graph: KnowledgeGraph, **settings: object) -> Examples:
-    from mhgrn.encoders.text import TextEncoder
+    from mhgrn.text.encoder import TextEncoder
 
     torch.manual_seed(0)
     config = Config.of(QUIET | settings)

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import torch
 
+from mhgrn.batching import walk_store
 from mhgrn.config import Config
-from mhgrn.data import walk_store
-from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
+from mhgrn.io.files import held
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.storage import held
+from mhgrn.runs import read_about
+from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.checkpoints import CHECKPOINT, Clock, differences, random_state, set_random_state
 from mhgrn.training.loop import train
 from mhgrn.training.metrics import Record
-from mhgrn.training.run import read_about
 from tiny_encoder import letter_encoder
 
 CPU = torch.device("cpu")
@@ -203,5 +203,5 @@ def test_differences_name_what_decides_a_run() -> None:
 
 
 def test_the_library_that_launches_processes_is_loaded_only_to_train() -> None:
-    code = "import sys, mhgrn.cli, mhgrn.training.loop, mhgrn.answering; assert 'accelerate' not in sys.modules"
+    code = "import sys, mhgrn.cli, mhgrn.training.loop, mhgrn.inference; assert 'accelerate' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

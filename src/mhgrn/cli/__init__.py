@@ -4,12 +4,12 @@ import errno
 import io
 import os
 import sys
-from importlib.metadata import version
+from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import data, experiments, features, fetch, kg, qa, reproduce
+from mhgrn.cli import compare, data, features, fetch, kg, qa
 from mhgrn.errors import UserError
 
 INTERRUPTED = 130
@@ -26,9 +26,20 @@ app.add_typer(kg.app, name="kg")
 app.command("fetch")(fetch.fetch)
 app.add_typer(data.app, name="data")
 app.add_typer(features.app, name="features")
-app.add_typer(experiments.app, name="experiments")
 qa.add_to(app)
-reproduce.add_to(app)
+app.command("compare")(compare.compare)
+
+
+def _add_commands_of_other_packages() -> None:
+    for point in metadata.entry_points(group="mhgrn.commands"):
+        command = point.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=point.name)
+        else:
+            app.command(point.name)(command)
+
+
+_add_commands_of_other_packages()
 
 
 @app.callback(invoke_without_command=True)
@@ -36,7 +47,7 @@ def _options(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
 ) -> None:
     if show_version:
-        print(f"mhgrn {version('mhgrn')}")
+        print(f"mhgrn {metadata.version('mhgrn')}")
         raise typer.Exit
 
 

@@ -31,8 +31,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Count a data set's questions and say everything that is wrong with them, by file and line; exit code 2 if anything is."""
-    from mhgrn.data.questions import check_questions
     from mhgrn.errors import UserError
+    from mhgrn.questions.question import check_questions
 
     found = check_questions(questions, dataset)
     if as_json:
@@ -66,9 +66,9 @@ def draw(
     as_json: AsJson = False,
 ) -> None:
     """Draw the subgraph of a question and one of its choices."""
-    from mhgrn.data.prepared import PreparedData
     from mhgrn.drawing import Limits, check_image, picture_of_question
     from mhgrn.drawing import draw as draw_picture
+    from mhgrn.subgraphs.prepared import PreparedData
 
     check_image(output)
     data = PreparedData.load(prepared)
@@ -88,9 +88,9 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Concepts found, sizes of subgraphs, and the number of paths in them by nodes and by hops."""
-    from mhgrn.data.prepared import PreparedData
-    from mhgrn.data.report import check_output
-    from mhgrn.data.report import report as make_report
+    from mhgrn.subgraphs.prepared import PreparedData
+    from mhgrn.subgraphs.report import check_output
+    from mhgrn.subgraphs.report import report as make_report
 
     if output is not None:
         check_output(output)

@@ -50,11 +50,11 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Read files of triples into one graph folder."""
+    from mhgrn.io.files import check_replaceable
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
     from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.progress import say
-    from mhgrn.storage import check_replaceable
 
     check_replaceable(output, MARKER, HOLDS)
     options = ImportOptions(
@@ -169,7 +169,7 @@ def path(
 ) -> None:
     """The paths that join two concepts, shortest first. Facts are followed both ways and shown as the graph states them."""
     from mhgrn.kg import KnowledgeGraph
-    from mhgrn.kg.connections import connect
+    from mhgrn.kg.paths import connect
 
     found = connect(KnowledgeGraph.load(graph), source, target, max_hops, limit)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found)
@@ -186,11 +186,11 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Join graphs into one: all their concepts and facts. Concepts of the first keep their numbers."""
+    from mhgrn.io.files import check_replaceable
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.graph import HOLDS, MARKER
-    from mhgrn.kg.merging import merge as merge_graphs
+    from mhgrn.kg.merge import merge as merge_graphs
     from mhgrn.kg.schema import load_schema
-    from mhgrn.storage import check_replaceable
 
     check_replaceable(output, MARKER, HOLDS)
     loaded = [KnowledgeGraph.load(graph) for graph in graphs]

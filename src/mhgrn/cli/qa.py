@@ -58,12 +58,12 @@ def prepare(
     as_json: AsJson = False,
 ) -> None:
     """Ground questions in a graph and extract their subgraphs."""
-    from mhgrn.data.prepared import PrepareOptions
-    from mhgrn.data.prepared import prepare as prepare_data
-    from mhgrn.data.report import check_output
-    from mhgrn.data.report import report as make_report
     from mhgrn.errors import UserError
     from mhgrn.kg import KnowledgeGraph
+    from mhgrn.subgraphs.prepared import PrepareOptions
+    from mhgrn.subgraphs.prepared import prepare as prepare_data
+    from mhgrn.subgraphs.report import check_output
+    from mhgrn.subgraphs.report import report as make_report
 
     threads = {"workers": workers} if workers else {}
     options = PrepareOptions(statement, max_nodes, max_degree, anew=anew, dataset=dataset, **threads)
@@ -103,13 +103,13 @@ def train(
     several processes train together.
     """
     from mhgrn.config import Config
-    from mhgrn.data.prepared import PreparedData
+    from mhgrn.subgraphs.prepared import PreparedData
 
     loaded_config = Config.load(config, settings)
     loaded = PreparedData.load(data)
     graph = loaded.load_graph(kg)
+    from mhgrn.training.distributed import Processes
     from mhgrn.training.loop import train as train_model
-    from mhgrn.training.processes import Processes
 
     run = train_model(loaded, loaded_config, output, graph, force)
     if not Processes().is_main:
@@ -145,7 +145,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """A run's accuracy on a split of prepared data."""
-    from mhgrn.training.run import Run, find_data
+    from mhgrn.runs import Run, find_data
 
     loaded = find_data(run, data)
     loaded.answered_split(split)
@@ -168,10 +168,10 @@ def predict(
     features: Features = None,
 ) -> None:
     """Answer every question of a file; one JSON object a line, with probabilities and paths."""
-    from mhgrn.data.questions import read_questions
     from mhgrn.errors import UserError
+    from mhgrn.io.files import check_file, write_text
     from mhgrn.progress import track
-    from mhgrn.storage import check_file, write_text
+    from mhgrn.questions.question import read_questions
 
     check_file(output)
     if output.exists() and questions.exists() and output.samefile(questions):
@@ -179,7 +179,7 @@ def predict(
     asked = list(read_questions(questions, dataset))
     if not asked:
         raise UserError(f"{questions} holds no question.")
-    from mhgrn.answering import load
+    from mhgrn.inference import load
 
     qa = load(run, kg, features)
     rows: list[dict[str, Any]] = []
@@ -231,7 +231,7 @@ def encoders(
     as_json: AsJson = False,
 ) -> None:
     """List the graph encoders: what each computes, its settings and its parameters, by default and as published."""
-    from mhgrn.encoders.catalogue import catalogue
+    from mhgrn.catalogue import catalogue
 
     entries = catalogue(sentence_dim, feature_dim, relations)
     if as_json:
@@ -268,14 +268,14 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question and show the facts the answer rests on."""
-    from mhgrn.data.questions import Question
     from mhgrn.errors import UserError
+    from mhgrn.questions.question import Question
 
     if attention and not as_json:
         raise UserError("--attention is printed as JSON only; add --json.")
     asked = Question.asked(question, choice or [])
     facts = [_fact(text) for text in fact or []]
-    from mhgrn.answering import load
+    from mhgrn.inference import load
 
     qa = load(None if str(run) == "starter" else run, kg, features)
     answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.errors import UserError
+from mhgrn.io.files import write_bytes
 from mhgrn.progress import say
-from mhgrn.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.data.prepared import PreparedData
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
+from mhgrn.subgraphs.prepared import PreparedData
 
 Edge = tuple[int, int, int]  # head, relation, tail by the numbers of a subgraph or a graph
 Gathered = tuple[int, int, tuple[int, ...]]  # head, tail, relations

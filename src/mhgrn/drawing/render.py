@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.drawing.figures import check_image, plotting, write_figure
 from mhgrn.drawing.layout import HEAD, LABEL_TEXT, LINE, NODE_TEXT, TITLE_TEXT, Item, Layout, Measure, lay_out, wrapped
 from mhgrn.drawing.picture import Picture
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

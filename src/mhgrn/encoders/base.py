@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import Section
-from mhgrn.data.batch import GraphBatch, Reach
 from mhgrn.kg.graph import KnowledgeGraph
 
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import EdgeTypesConfig, EdgeTypesTextConfig
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 
 
 class EdgeTypes(GraphEncoder):

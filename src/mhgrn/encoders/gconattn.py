@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import GconAttnConfig
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import Dropout, Projection, initialise
 from mhgrn.nn.segments import segment_softmax
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 
 class GconAttn(GraphEncoder):

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import GSCConfig
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import MLP, initialise
+from mhgrn.subgraphs.extract import ANSWER
 
 NODE_TYPES = 3
 FIRST_LOGIT = -7.0  # weights begin at a thousandth: an answer's concepts end thousands of walks, and the text must be heard

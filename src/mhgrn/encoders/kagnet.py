@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import KagNetConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
 from mhgrn.encoders.gcn import Convolution
 from mhgrn.encoders.gconattn import pairs
@@ -21,6 +20,7 @@ from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.layers import MLP, Dropout, Projection, initialise
 from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walks import connections, in_parts
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 
 class KagNet(PathEncoder):

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import KVMemConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import OTHER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import Dropout, Projection, initialise
+from mhgrn.subgraphs.extract import OTHER
 
 
 class KVMem(GraphEncoder):

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import MHGRNConfig
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialise
 from mhgrn.nn.message_passing import Backend, WalkWeights
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 
 class WalkCounts(nn.Module):

@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import MostEdgesConfig
-from mhgrn.data.batch import GraphBatch, Reach
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 
 class MostEdges(GraphEncoder):

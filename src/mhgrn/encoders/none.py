@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import NoneConfig
-from mhgrn.data.batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
 
 

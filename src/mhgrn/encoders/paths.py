@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.explain.walks import Walk
 from mhgrn.nn.walks import Walks

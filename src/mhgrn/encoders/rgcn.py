@@ -6,12 +6,12 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
 from mhgrn.config import RGCNConfig
-from mhgrn.data.batch import GraphBatch, Links, Reach
-from mhgrn.data.subgraphs import ANSWER
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialise, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
+from mhgrn.subgraphs.extract import ANSWER
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import EncoderConfig, KHopRNConfig, RNConfig
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
@@ -18,6 +17,7 @@ from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialise
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.nn.walks import Walks, connections, distinct, in_parts
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 PUBLISHED_LIMIT = 200  # walks a statement
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, OTHER, QUESTION
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
 from mhgrn.errors import UserError
 from mhgrn.explain.walks import WalkDistribution, attends_to_walks
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.schema import Schema
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 
 TYPES = {"question": QUESTION, "answer": ANSWER, "other": OTHER}
 

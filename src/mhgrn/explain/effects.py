@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import Subgraph
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import Tokens
 from mhgrn.errors import UserError
 from mhgrn.explain.walk_graph import Mask
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.subgraphs.extract import Subgraph
 
 
 class Triple(NamedTuple):

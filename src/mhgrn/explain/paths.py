@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.explain.walks import Walk, WalkDistribution, named_fact
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 class WalkGraph:
     """One graph of a batch as arrays: nodes numbered from 0, edges sorted by state, then by exit.
 
-    States and exits are those of :class:`mhgrn.data.batch.States`.
+    States and exits are those of :class:`mhgrn.batching.graph_batch.States`.
     """
 
     first: int  # the batch's number of node 0

@@ -24,7 +24,7 @@ from typing import Self
 
 import numpy as np
 
-from mhgrn.data.batch import GraphBatch
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
 from mhgrn.errors import UserError
 from mhgrn.explain.search import Search

@@ -10,7 +10,7 @@ from mhgrn.features.sources import (
     RandomFeatures,
     open_features,
 )
-from mhgrn.features.verbalise import verbalise
+from mhgrn.features.verbalize import verbalise
 
 __all__ = [
     "BuiltFeatures",

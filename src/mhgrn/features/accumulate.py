@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.errors import UserError
+from mhgrn.io.files import ArrayWriter, held, load_tensors, read_marker, save_tensors, write_json
 from mhgrn.kg.graph import Ints
-from mhgrn.storage import ArrayWriter, held, load_tensors, read_marker, save_tensors, write_json
 
 MARKER = "unfinished.json"
 FORMAT = 1

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from mhgrn.config import TextConfig
-from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
 from mhgrn.features.accumulate import Accumulator
 from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request, reached
-from mhgrn.features.verbalise import BATCH, check_offsets, name_vectors, span_sums, verbalise
+from mhgrn.features.verbalize import BATCH, check_offsets, name_vectors, span_sums, verbalise
+from mhgrn.io.files import check_replaceable, fingerprint
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
-from mhgrn.storage import check_replaceable, fingerprint
+from mhgrn.text.encoder import TextEncoder
 
 STEP = 2048  # triples or names between two records of what is done
 SAMPLE = 256  # triples or names the rate is measured on

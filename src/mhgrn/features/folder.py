@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.data.prepared import PreparedData
 from mhgrn.errors import UserError
+from mhgrn.io.files import ArrayWriter, fingerprint, load_array, new_folder, read_marker, save_array, write_json
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
-from mhgrn.storage import ArrayWriter, fingerprint, load_array, new_folder, read_marker, save_array, write_json
+from mhgrn.subgraphs.prepared import PreparedData
 
 MARKER = "features.json"
 HOLDS = ("*.npy",)

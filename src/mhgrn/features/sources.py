@@ -13,13 +13,13 @@ from torch import Tensor
 
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
-from mhgrn.features.verbalise import name_sentence, name_vectors, span_sums
+from mhgrn.features.verbalize import name_sentence, name_vectors, span_sums
+from mhgrn.io.files import fingerprint, load_array, load_tensors, save_tensors
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.progress import say
-from mhgrn.storage import fingerprint, load_array, load_tensors, save_tensors
 
 if TYPE_CHECKING:
-    from mhgrn.encoders.text import TextEncoder
+    from mhgrn.text.encoder import TextEncoder
 
 CHUNK = 16_384  # names encoded between two writes of the cache
 

@@ -15,9 +15,9 @@ import torch
 
 from mhgrn.errors import UserError
 from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
+from mhgrn.io.files import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
-from mhgrn.storage import check_replaceable
 
 LEARNING_RATE = 0.01
 SLOW = 60  # seconds from which on the time is told beforehand

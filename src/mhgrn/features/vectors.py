@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
 from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
+from mhgrn.io.files import check_replaceable, file_fingerprint
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
-from mhgrn.storage import check_replaceable, file_fingerprint
 
 WIDEST = 65_536  # numbers a vector may have; more is some other kind of file
 

@@ -16,8 +16,8 @@ import yaml
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.fetch.http import CHUNK, NoAnswer, download, forget, partial_of
+from mhgrn.io.files import write_json
 from mhgrn.progress import bar
-from mhgrn.storage import write_json
 
 RECORD = "sha256.json"
 DATA_SETS = ("conceptnet", "commonsenseqa", "openbookqa", "conceptnet-subset")

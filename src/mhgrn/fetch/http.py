@@ -11,8 +11,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from mhgrn.errors import UserError
+from mhgrn.io.files import PARTIAL, write_json
 from mhgrn.progress import bar, say
-from mhgrn.storage import PARTIAL, write_json
 
 TIMEOUT = 10  # seconds to connect, and to wait for the next byte
 RETRIES = 4

@@ -18,9 +18,9 @@ from typing import Any
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.fetch import Fetched, Record, sources, take, wordnet
 from mhgrn.fetch.http import forget, partial_of
+from mhgrn.io.files import write_text
 from mhgrn.kg.schema import Schema
 from mhgrn.progress import say
-from mhgrn.storage import write_text
 
 DEBIAN = Path("/usr/share/wordnet")  # where Debian's wordnet-base puts the database
 NOTICE = """\

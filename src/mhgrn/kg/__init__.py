@@ -1,7 +1,7 @@
 """The knowledge graph: its relations, its import, its store."""
 
+from mhgrn.kg.building import ImportReport, build
 from mhgrn.kg.graph import Fact, KnowledgeGraph
-from mhgrn.kg.importers import ImportReport, build
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.rows import ImportOptions
 from mhgrn.kg.schema import Relation, Schema

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.grounding.lemmas import LEMMATISER, is_english, lemmatise
+from mhgrn.grounding.spelling import one_edit_away
+from mhgrn.io.files import fingerprint, load_array, new_folder, read_marker, save_array, write_json, write_text
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import Schema
-from mhgrn.kg.spelling import one_edit_away
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import say
-from mhgrn.storage import fingerprint, load_array, new_folder, read_marker, save_array, write_json, write_text
-from mhgrn.text.lemmas import LEMMATISER, is_english, lemmatise
 
 MARKER = "graph.json"
 FORMAT = 2
@@ -91,7 +91,7 @@ class KnowledgeGraph:
     @classmethod
     def from_facts(cls, facts: Iterable[tuple[str, str, str]], schema: Schema | None = None) -> "KnowledgeGraph":
         """A graph in memory, from (head, relation, tail) names. For files use :func:`mhgrn.kg.build`."""
-        from mhgrn.kg.importers import facts_graph
+        from mhgrn.kg.building import facts_graph
 
         return facts_graph(facts, schema)
 
@@ -107,7 +107,7 @@ class KnowledgeGraph:
         source: dict[str, Any],
     ) -> "KnowledgeGraph":
         """A graph in memory from columns of facts; of a repeated one the first is kept."""
-        from mhgrn.kg.adjacency import first_of_each
+        from mhgrn.kg.csr import first_of_each
 
         first = first_of_each(head, relation, tail, len(names), len(schema))
         kept_weight = None if weight is None else weight[first]
@@ -125,8 +125,8 @@ class KnowledgeGraph:
         source: dict[str, Any],
     ) -> "KnowledgeGraph":
         """A graph in memory from distinct facts in order of head, tail and relation."""
-        from mhgrn.kg.adjacency import facts_hash, pointer, simple_graph
-        from mhgrn.kg.patterns import pattern_arrays
+        from mhgrn.grounding.index import pattern_arrays
+        from mhgrn.kg.csr import facts_hash, pointer, simple_graph
 
         n, count = len(names), len(head)
         tail = tail.astype(np.int32, copy=False)
@@ -317,7 +317,7 @@ class KnowledgeGraph:
 
     def with_facts(self, facts: Iterable[tuple[str, str, str]]) -> "KnowledgeGraph":
         """This graph with some facts added in memory; its own folder and arrays stay as they are."""
-        from mhgrn.kg.extension import ExtendedGraph
+        from mhgrn.kg.extend import ExtendedGraph
 
         return ExtendedGraph(self, facts)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.compiled import kernel
-from mhgrn.kg.spelling import LETTERS
-from mhgrn.text.lemmas import LONGEST
+from mhgrn.compiled.jit import kernel
+from mhgrn.grounding.lemmas import LONGEST
+from mhgrn.grounding.spelling import LETTERS
 
 Array = NDArray[Any]
 
@@ -756,7 +756,7 @@ _LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
 
 @kernel
 def one_edit_away_in(slots: Array, ptr: Array, data: Array, word: Array) -> Array:
-    """The numbers of the texts that :func:`mhgrn.kg.spelling.one_edit_away` gives for a word and that are in the index."""
+    """The numbers of the texts that :func:`mhgrn.grounding.spelling.one_edit_away` gives for a word and that are in the index."""
     n = len(word)
     found = np.empty((n + 1) * (2 * len(_LETTERS) + 2), np.int64)
     other = np.empty(n + 1, np.uint8)

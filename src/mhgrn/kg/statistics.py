@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mhgrn.compiled import kernel
+from mhgrn.compiled.jit import kernel
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 
 HUBS = 10

@@ -8,12 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Component, components
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
 from mhgrn.errors import UserError
 from mhgrn.nn.layers import MLP, Constant, Dropout, Scale, TypedLinear, gelu, initialise
 from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, RelationWeights, WalkWeights
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 NODE_TYPES = 3
 PUBLISHED_SCALE = 0.02

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER
+from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.errors import UserError
 from mhgrn.nn.segments import segment_softmax
+from mhgrn.subgraphs.extract import ANSWER
 
 
 def gelu(x: Tensor) -> Tensor:

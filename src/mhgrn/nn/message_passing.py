@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mhgrn.data.batch import GraphBatch
-from mhgrn.nn.backends import compiled, dense, plain
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.nn.backends import compiled, dense
+from mhgrn.nn.backends import torch_ops as plain
 from mhgrn.nn.walk_weights import WalkWeights
 
 __all__ = ["Backend", "Messages", "MultiHopMessagePassing", "RelationWeights", "WalkWeights", "multi_hop_messages"]

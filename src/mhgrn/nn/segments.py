@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mhgrn.data.batch import Links
+from mhgrn.batching.graph_batch import Links
 
 
 class _WeightedSum(torch.autograd.Function):

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mhgrn.compiled import kernel
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.subgraphs import ANSWER, QUESTION
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.compiled.jit import kernel
+from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 Array = NDArray[Any]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.errors import UserError
+from mhgrn.grounding.lemmas import LEMMATISER
+from mhgrn.io.files import file_fingerprint, fingerprint, held, user_cache
 from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.storage import file_fingerprint, fingerprint, held, user_cache
-from mhgrn.text.lemmas import LEMMATISER
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 if TYPE_CHECKING:
-    from mhgrn.training.run import Run
+    from mhgrn.runs import Run
 
 HERE = Path(__file__).parent
 FACTS = HERE / "facts.tsv"
@@ -62,7 +62,7 @@ class Starter:
 def starter_run() -> Path:
     """The starter model's run folder, trained first if it is not there."""
     from mhgrn.progress import say
-    from mhgrn.training.run import MARKER, read_about
+    from mhgrn.runs import MARKER, read_about
 
     folder = cache_folder()
     run = folder / "run"

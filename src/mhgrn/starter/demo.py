@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from mhgrn.answering import QuestionAnswerer
 from mhgrn.errors import UserError
+from mhgrn.inference import QuestionAnswerer
+from mhgrn.io.files import check_file, write_json
 from mhgrn.progress import say
 from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, train_on_or_anew
-from mhgrn.storage import check_file, write_json
 from mhgrn.training.examples import most_edges_accuracy
 from mhgrn.training.loop import evaluate
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from mhgrn.errors import UserError
-from mhgrn.storage import load_about, load_tensors, save_tensors
-from mhgrn.training.run import TEXT_PREFIX, Run
+from mhgrn.io.files import load_about, load_tensors, save_tensors
+from mhgrn.runs import TEXT_PREFIX, Run
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL, OPTIMISER, RANDOM = "model.", "optimiser.", "random"

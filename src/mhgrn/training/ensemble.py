@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import torch
 
-from mhgrn.data.questions import Question
 from mhgrn.errors import UserError
+from mhgrn.io.files import check_file, write_text
 from mhgrn.progress import track
-from mhgrn.storage import check_file, write_text
+from mhgrn.questions.question import Question
+from mhgrn.runs import Run, find_data, read_about
 from mhgrn.training.examples import Examples
 from mhgrn.training.loop import require_same_graph
-from mhgrn.training.run import Run, find_data, read_about
 
 Vote = Literal["mean", "majority"]
 

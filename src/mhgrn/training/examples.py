@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.prepared import PreparedData, edges_between
-from mhgrn.data.walk_store import Walks
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.batching.walk_store import Walks
 from mhgrn.encoders.base import Tokens
-from mhgrn.encoders.text import SentenceVectors, TokenStates
 from mhgrn.features import NameFeatures
+from mhgrn.io.files import fingerprint
 from mhgrn.model import Scores
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say
-from mhgrn.storage import fingerprint
-from mhgrn.training.order import Numbers
-from mhgrn.training.run import Run
+from mhgrn.runs import Run
+from mhgrn.subgraphs.prepared import PreparedData, edges_between
+from mhgrn.text.encoder import SentenceVectors, TokenStates
+from mhgrn.training.sampling import Numbers
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")

@@ -18,12 +18,13 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from mhgrn.config import Config
-from mhgrn.data.prepared import PreparedData
-from mhgrn.encoders.text import TextEncoder
 from mhgrn.errors import UserError
+from mhgrn.io.files import begin_folder, check_replaceable, held, take_place, write_json, write_text
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import bar, say, silence
-from mhgrn.storage import begin_folder, check_replaceable, held, take_place, write_json, write_text
+from mhgrn.runs import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
+from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.encoder import TextEncoder
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
     Clock,
@@ -34,6 +35,8 @@ from mhgrn.training.checkpoints import (
     save_checkpoint,
     set_random_state,
 )
+from mhgrn.training.checks import beats_guessing, check_finite, collapse, telling_of_memory
+from mhgrn.training.distributed import Processes
 from mhgrn.training.examples import (
     Batch,
     Examples,
@@ -45,12 +48,9 @@ from mhgrn.training.examples import (
     one_ahead,
     question_losses,
 )
-from mhgrn.training.health import beats_guessing, check_finite, collapse, telling_of_memory
 from mhgrn.training.metrics import Record
-from mhgrn.training.optimisation import learning_rate_factor, make_optimiser
-from mhgrn.training.order import Numbers, batches, batches_of_like_length, share, shuffled, training_subset
-from mhgrn.training.processes import Processes
-from mhgrn.training.run import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
+from mhgrn.training.optimizer import learning_rate_factor, make_optimiser
+from mhgrn.training.sampling import Numbers, batches, batches_of_like_length, share, shuffled, training_subset
 
 
 def set_seed(seed: int) -> None:

@@ -9,12 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mhgrn.buffers import Buffers
-from mhgrn.data.batch import GraphBatch
-from mhgrn.data.walk_index import WalkIndex
-from mhgrn.nn.backends import kernels, plain
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.batching.walk_index import WalkIndex
+from mhgrn.compiled.buffers import Buffers
+from mhgrn.compiled.threads import in_parts
+from mhgrn.nn.backends import kernels
+from mhgrn.nn.backends import torch_ops as plain
 from mhgrn.nn.walk_weights import WalkWeights
-from mhgrn.workers import in_parts
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from mhgrn.compiled import kernel, sum_kernel
+from mhgrn.compiled.jit import kernel, sum_kernel
 
 TINY = 1e-250
 FAR = 1 << 22  # bytes of rows that are worth fetching ahead; less is in some cache anyway

@@ -1,0 +1,179 @@
+"""A cell of a table: one system with one seed, trained and measured; what is left of it is a small JSON file."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mhgrn.config import Config
+from mhgrn.errors import UserError
+from mhgrn.io.files import fingerprint, held, write_json
+from mhgrn_reproduction.formats import DIGITS, CellResult, check
+
+FORMAT = 1
+NO_MATTER = ("checkpoint_every", "log_every", "tensorboard")  # what may differ between runs that are the same
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is to be run, by names and places: it goes to other processes."""
+
+    system: str
+    seed: int
+    config: dict[str, Any]
+    prepared: Path
+    graph: Path | None  # where it is now
+    fingerprint: str  # of the prepared data
+    splits: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The same for runs that end in the same weights."""
+        training = {k: v for k, v in self.config["training"].items() if k not in NO_MATTER}
+        return fingerprint({**self.config, "training": training}, self.fingerprint)
+
+    @property
+    def name(self) -> str:
+        return f"{self.system}:{self.seed}"
+
+    @property
+    def folder(self) -> str:
+        """The run's, the same in all experiments that have such a run."""
+        return f"{self.config['graph_encoder']}-{self.seed}-{self.key[:12]}"
+
+    def file(self, results: Path) -> Path:
+        """Where its result is kept."""
+        return results / "cells" / f"{self.system}.{self.seed}.json"
+
+    def result(self, results: Path) -> dict[str, Any] | None:
+        """What is there of it: a result of the same settings and data, with all its splits."""
+        path = self.file(results)
+        if not path.is_file():
+            return None
+        found = read_result(path)
+        return found if found["key"] == self.key and set(self.splits) <= set(found["splits"]) else None
+
+
+def seeds_of(results: Path, system: str) -> list[int]:
+    """The seeds that a system has results of, whatever their settings."""
+    ends = [path.name[len(system) + 1 : -len(".json")] for path in (results / "cells").glob(f"{system}.*.json")]
+    return sorted(int(end) for end in ends if end.isdecimal())
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """A cell's result, checked."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is damaged ({error}); delete it and run its experiment again.") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UserError(f"{path} is no result of this version of mhgrn; delete it and run its experiment again.")
+    check(found, CellResult, path)
+    return found
+
+
+def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
+    """Train, or go on with, a cell's run below ``runs``, and answer the splits with it.
+
+    Experiments share runs, so it waits for another process that is at the same one.
+    """
+    with held(runs / f".{cell.folder}.cell.lock", wait=True):
+        return _run_cell(cell, runs)
+
+
+def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
+    import torch
+
+    from mhgrn.runs import MARKER, Run, parameter_count, read_about
+    from mhgrn.subgraphs.prepared import PreparedData
+    from mhgrn.training.loop import train
+
+    data = PreparedData.load(cell.prepared)
+    graph = data.load_graph(cell.graph)
+    folder = runs / cell.folder
+    if (folder / MARKER).is_file() and read_about(folder).get("finished"):
+        run = Run.load(folder, graph.folder)
+    else:
+        run = train(data, Config.of(cell.config), folder, graph)
+    epochs = [row for row in _rows(folder / "metrics.jsonl") if "dev_accuracy" in row]
+    return {
+        "format": FORMAT,
+        "system": cell.system,
+        "seed": cell.seed,
+        "key": cell.key,
+        "run": cell.folder,
+        "splits": {split: _measured(run, data, split) for split in cell.splits},
+        "parameters": parameter_count(run.model),
+        "epochs": len(epochs),
+        "best_epoch": run.about["metrics"]["epoch"],
+        "warnings": [row["warning"] for row in epochs[-1:] if "warning" in row],  # earlier ones it got over
+        "curve": [{"loss": round(row["loss"], 4), "dev": round(row["dev_accuracy"], 6)} for row in epochs if "loss" in row],
+        "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
+        "threads": run.config.training.threads or torch.get_num_threads(),
+        "config": cell.config,
+        "data": {"name": data.about["dataset"], "fingerprint": data.fingerprint, "graph": graph.fingerprint},
+        **made(),
+    }
+
+
+def save_cell(cell: Cell, results: Path, result: dict[str, Any]) -> None:
+    cell.file(results).parent.mkdir(parents=True, exist_ok=True)
+    write_json(cell.file(results), result)
+
+
+def made() -> dict[str, Any]:
+    """When something was made, and by what."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "versions": {name: version(name) for name in ("mhgrn", "torch", "transformers", "numpy")},
+    }
+
+
+def commit() -> str | None:
+    """The commit of the code that runs, where it runs from a clone; with ``+`` if it was altered since."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=20, check=True
+        ).stdout.strip()
+        changed = subprocess.run(
+            ["git", "-C", str(here), "status", "--porcelain", "--", str(here.parent)],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found + ("+" if changed else "")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
+    """What a run chooses of each of a split's questions, and how often it is right where that is known."""
+    import torch
+
+    from mhgrn.training.ensemble import choose, split_probabilities
+    from mhgrn.training.examples import Examples
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    for module in (run.model, run.encoder):
+        module.to(device)
+    chosen = [choose([p], "mean") for p in split_probabilities(Examples(data, run, device), split)]
+    asked = [data.questions[q] for q in data.split(split)]
+    answers = [question.answer for question in asked]
+    ids = fingerprint([question.id for question in asked])
+    found = {"questions": len(chosen), "ids": ids, "chosen": "".join(DIGITS[c] for c in chosen)}
+    if None in answers:
+        return found
+    right = [c == answer for c, answer in zip(chosen, answers, strict=True)]
+    return {"accuracy": sum(right) / len(right), **found, "right": "".join(str(int(r)) for r in right)}

@@ -1,0 +1,47 @@
+"""mhgrn experiments: studies of the systems that can be run again."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Run experiments again: what the compared systems can do and what they cannot.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps each experiment a command of its own, though there be but one."""
+
+
+@app.command()
+def compositional(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="With --json: the file to write it to.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, or write it to FILE.")] = False,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for a picture of the table.", show_default=False)
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How often to repeat, each time with other graphs and weights.")] = 3,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TASK", help="A task to run; may be repeated. Unset: all.", show_default=False)
+    ] = None,
+) -> None:
+    """Train every system on generated questions that some can tell apart and others cannot, by construction: some two minutes."""
+    from mhgrn.errors import UserError
+    from mhgrn.io.files import write_json
+    from mhgrn_reproduction.compositional import check_plots, run
+
+    if file is not None and not as_json:
+        raise UserError(f"{file}: to write JSON to a file, add --json.")
+    if file is not None and file.is_dir():
+        raise UserError(f"{file} is a folder; name a file to write to.")
+    if plots is not None:
+        check_plots(plots)
+    outcomes = run(only or (), seeds)
+    if file is not None:
+        write_json(file, outcomes.to_dict())
+    if plots is not None:
+        outcomes.plot(plots)
+    print(json.dumps(outcomes.to_dict(), ensure_ascii=False) if as_json and file is None else outcomes)

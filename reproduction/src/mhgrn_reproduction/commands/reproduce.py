@@ -1,0 +1,367 @@
+"""mhgrn reproduce, compare, report: the paper's tables and figures, measured again."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mhgrn.errors import UserError
+from mhgrn_reproduction.titles import TRAINED
+
+app = typer.Typer(help="Measure the paper's tables and figures again, one command each.", no_args_is_help=True)
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/). Unset: this one, to which `mhgrn fetch`"
+        " brings them.",
+        show_default=False,
+    ),
+]
+Kg = Annotated[Path | None, typer.Option("--kg", help="A built graph, instead of building one.", show_default=False)]
+RunKg = Annotated[
+    Path | None, typer.Option("--kg", help="The graph, if it has moved, or another of the same schema.", show_default=False)
+]
+Encoder = Annotated[
+    str,
+    typer.Option(help="minilm (frozen), minilm-tuned, bert-base, bert-large, roberta-large, or a YAML file of settings."),
+]
+
+
+def _writable(folder: Path) -> Path:
+    """Refuse a place that cannot be written to before the work, not after it."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise UserError(f"{there} is not a folder; name another by --results.")
+    if not os.access(there, os.W_OK):
+        raise UserError(f"{there} cannot be written to; name another folder by --results.")
+    return folder
+
+
+Results = Annotated[Path, typer.Option(help="Folder for results.", callback=_writable)]
+Finished = Annotated[Path, typer.Option("--results", help="Folder of results.")]
+Work = Annotated[
+    Path | None,
+    typer.Option(help="Folder for graphs, prepared questions and runs. Unset: below the user's cache.", show_default=False),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting for all systems; the results say so.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds, from 0 on; the paper has 4.")]
+Systems = Annotated[
+    str | None, typer.Option(help="Names with commas; `list` shows them. Unset: all but optional ones.", show_default=False)
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(help="Time, e.g. 30m: fewer seeds, then epochs, then questions; the results say which.", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace results of other settings, and plan a budget anew.")]
+Replace = Annotated[bool, typer.Option("--force", help="Replace a result of something else.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
+RESULTS, HERE = Path("results"), Path()
+
+
+def _sources(data: Path, work: Path | None, kg: Path | None) -> Any:
+    from mhgrn_reproduction.sources import Sources, default_work
+
+    return Sources(data, work or default_work(), kg)
+
+
+@app.command("list")
+def show_list(as_json: AsJson = False) -> None:
+    """The paper's experiments, their systems, and the text encoders there are settings for."""
+    from mhgrn_reproduction.papers import Experiment, TextSettings
+    from mhgrn_reproduction.titles import PRINTED, TRAINED
+
+    experiments = [
+        {"name": name, "paper": about.place, "title": about.title, "systems": list(Experiment.named(name).systems)}
+        for name, about in TRAINED.items()
+    ]
+    experiments += [{"name": name, "paper": about.place, "title": about.title} for name, about in PRINTED.items()]
+    encoders = {name: TextSettings.named(name).label for name in TextSettings.shipped()}
+    if as_json:
+        print(json.dumps({"experiments": experiments, "encoders": encoders}, ensure_ascii=False))
+        return
+    for row in experiments:
+        print(f"{row['name']:<15} {row['paper']:<18} {row['title']}")
+        if "systems" in row:
+            print(f"{'':<15} {'':<18} {_short(row['systems'])}")
+    print("text encoders:  " + ", ".join(f"{name} ({label})" for name, label in encoders.items()))
+
+
+def _short(systems: Any) -> str:
+    """Names; of those that vary, once with their number of values."""
+    bases: dict[str, int] = {}
+    for name in systems:
+        base = str(name).partition("@")[0]
+        bases[base] = bases.get(base, 0) + ("@" in name)
+    return ", ".join(f"{base} × {count}" if count else base for base, count in bases.items())
+
+
+def _run(
+    name: str,
+    data: Path,
+    encoder: str,
+    seeds: int,
+    systems: str | None,
+    budget: str | None,
+    jobs: int,
+    settings: list[str] | None,
+    results: Path,
+    work: Path | None,
+    kg: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    from mhgrn_reproduction.budget import seconds_of
+    from mhgrn_reproduction.runner import Request, reproduce
+    from mhgrn_reproduction.tables import markdown
+
+    names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
+    seconds = seconds_of(budget) if budget is not None else None
+    request = Request(name, encoder, _sources(data, work, kg), results, seeds, names, seconds, jobs, settings or [], force)
+    summary = reproduce(request)
+    print(json.dumps(summary, ensure_ascii=False) if as_json else markdown(summary), end="\n" if as_json else "")
+
+
+def _command(name: str) -> Callable[..., None]:
+    def run(
+        data: Data = HERE,
+        encoder: Encoder = "minilm",
+        seeds: Seeds = 4,
+        systems: Systems = None,
+        budget: Budget = None,
+        jobs: Jobs = 1,
+        settings: Settings = None,
+        results: Results = RESULTS,
+        work: Work = None,
+        kg: Kg = None,
+        force: Force = False,
+        as_json: AsJson = False,
+    ) -> None:
+        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
+
+    return run
+
+
+@app.command("run")
+def run_own(
+    experiment: Annotated[Path, typer.Argument(help="YAML file that describes an experiment.", show_default=False)],
+    data: Data = HERE,
+    encoder: Encoder = "minilm",
+    seeds: Seeds = 4,
+    systems: Systems = None,
+    budget: Budget = None,
+    jobs: Jobs = 1,
+    settings: Settings = None,
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """An experiment of your own: systems and settings in a YAML file like those of the paper's."""
+    from mhgrn.config import read_yaml
+
+    read_yaml(experiment, "an experiment")
+    _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
+
+
+def _print_result(
+    found: dict[str, Any], folder: Path, as_json: bool, draw: Callable[[Path], None] | None = None, replace: bool = True
+) -> None:
+    from mhgrn_reproduction.printed import markdown, save
+
+    save(found, folder, draw, replace)
+    print(json.dumps(found, ensure_ascii=False) if as_json else markdown(found), end="\n" if as_json else "")
+
+
+def properties(results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 1: which graph encoders tell relations apart, show paths, and list none one by one."""
+    from mhgrn_reproduction import printed
+
+    _print_result(printed.properties(), results / "properties", as_json)
+
+
+def parameters(results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 11: trained parameters of every graph encoder, beside the paper's."""
+    from mhgrn_reproduction import printed
+
+    _print_result(printed.parameters(), results / "parameters", as_json)
+
+
+def splits(data: Data = HERE, results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 8: questions of every split, beside the paper's."""
+    from mhgrn_reproduction import printed
+
+    _print_result(printed.splits(_sources(data, None, None)), results / "splits", as_json)
+
+
+def scalability(results: Results = RESULTS, as_json: AsJson = False) -> None:
+    """Table 2 and figure 7: time of a training step by hops and by nodes, on random graphs."""
+    from mhgrn_reproduction import printed
+
+    found = printed.scalability()
+    _print_result(found, results / "scalability", as_json, lambda path: printed.draw_scalability(found, path))
+
+
+def path_counts(
+    data: Data = HERE,
+    dataset: Annotated[str, typer.Option(help="A data set below --data.")] = "commonsenseqa",
+    hops: Annotated[int, typer.Option(min=1, max=16, help="Count paths of up to so many hops.")] = 5,
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    force: Replace = False,
+    as_json: AsJson = False,
+) -> None:
+    """Figure 2: relational paths by hops and by nodes of the subgraph."""
+    from mhgrn_reproduction import printed
+    from mhgrn_reproduction.papers import TextSettings
+
+    prepared = _sources(data, work, kg).prepared(dataset, TextSettings.named("minilm"))
+    found, draw = printed.path_counts(prepared, hops)
+    _print_result(found, results / "path-counts", as_json, draw, force)
+
+
+def cases(
+    run: Annotated[Path, typer.Option("--run", help="Folder of a trained run, e.g. one below --work.", show_default=False)],
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    count: Annotated[int, typer.Option(min=1, max=1000, help="So many answered rightly, and as many wrongly.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the drawing of questions.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Prepared data, if not the run's own place for it.", show_default=False)
+    ] = None,
+    kg: RunKg = None,
+    results: Results = RESULTS,
+    force: Replace = False,
+    as_json: AsJson = False,
+) -> None:
+    """Figure 8: questions drawn at random with the paths behind their answers, and the paper's own where the data has them."""
+    from mhgrn_reproduction.cases import cases as find_cases
+
+    _print_result(find_cases(run, split, count, seed, data, kg), results / "cases", as_json, None, force)
+
+
+def breakdown(
+    data: Data = HERE,
+    name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
+    encoder: Encoder = "minilm",
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    baseline: Annotated[str, typer.Option(help="The system beside which others are counted right or wrong.")] = "none",
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    force: Replace = False,
+    as_json: AsJson = False,
+) -> None:
+    """Where each system of a finished experiment is right: by kind of question, and where others are not."""
+    from mhgrn_reproduction.analysis import breakdown as break_down
+    from mhgrn_reproduction.documents import results_of
+    from mhgrn_reproduction.papers import Experiment, TextSettings
+
+    folder = results / Path(name).stem / Path(encoder).stem
+    results_of(results, name, encoder)  # looked for before anything is built
+    prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
+    _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json, None, force)
+
+
+def curves(
+    name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
+    encoder: Encoder = "minilm",
+    results: Results = RESULTS,
+    force: Replace = False,
+    as_json: AsJson = False,
+) -> None:
+    """Training loss and dev accuracy of each system of a finished experiment, epoch by epoch."""
+    from mhgrn_reproduction.analysis import curves as read_curves
+    from mhgrn_reproduction.documents import results_of
+
+    results_of(results, name, encoder)
+    found, draw = read_curves(results / Path(name).stem / Path(encoder).stem)
+    _print_result(found, results / "curves", as_json, draw, force)
+
+
+@app.command()
+def table(
+    name: Annotated[str | None, typer.Argument(help="An experiment's name.", show_default=False)] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Of which text encoder. Unset: of all that have results.", show_default=False)
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Bring the tables of a Markdown file up to date, each between <!-- NAME ENCODER --> and <!-- end -->."),
+    ] = None,
+    results: Finished = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Print finished results as Markdown, from their summary.json."""
+    from mhgrn.errors import UserError
+    from mhgrn.progress import say
+    from mhgrn_reproduction import documents, printed, tables
+
+    if (name is None) == (into is None):
+        raise UserError("name an experiment, or with --into a file whose tables are to be brought up to date.")
+    if into is not None:
+        say(f"{into}: {documents.refresh(into, results)} tables")
+        return
+    assert name is not None
+    found = documents.results_of(results, name, encoder)
+    shown = [printed.markdown(each) if "encoder" not in each else tables.markdown(each) for each in found]
+    print(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(shown), end="\n" if as_json else "")
+
+
+@app.command()
+def verify(
+    name: Annotated[str, typer.Argument(help="An experiment's name, or its YAML file.", show_default=False)],
+    cell: Annotated[str, typer.Option("--cell", metavar="SYSTEM:SEED", help="Which run, e.g. mhgrn:0.", show_default=False)],
+    data: Data = HERE,
+    encoder: Encoder = "minilm",
+    results: Finished = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one finished cell again and compare every answer; exit code 1 if any differs."""
+    from mhgrn_reproduction.runner import Request
+    from mhgrn_reproduction.runner import verify as run_again
+
+    found = run_again(Request(name, encoder, _sources(data, work, kg), results), cell)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        for split, of in found["splits"].items():
+            measured = f", accuracy {of['before']:.2%} → {of['now']:.2%}" if of["before"] is not None else ""
+            print(f"{cell} {split}: {of['same']:,} of {of['questions']:,} answers are the same{measured}")
+        for package, (before, now) in found["other_versions"].items():
+            print(f"  then with {package} {before}, now with {now}")
+    if not found["same"]:
+        raise typer.Exit(1)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.", show_default=False)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File. Unset: DIR/report.html.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page of all results."""
+    from mhgrn_reproduction.page import write_page
+
+    written = write_page(folder, output)
+    print(json.dumps({"page": str(written)}) if as_json else written)
+
+
+def _add_experiments() -> None:
+    for name, about in TRAINED.items():
+        app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(_command(name))
+    for command in (properties, parameters, splits, scalability, path_counts, cases, breakdown, curves):
+        app.command(command.__name__.replace("_", "-"))(command)
+
+
+_add_experiments()

@@ -1,0 +1,198 @@
+"""The paper's experiments as data: what is compared, with which settings, and what the paper reports."""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from mhgrn.config import Config, as_yaml, explain, read_yaml
+from mhgrn.errors import UserError, did_you_mean
+from mhgrn.questions.fields import as_list
+from mhgrn_reproduction.titles import TRAINED, About
+
+
+class Part(BaseModel):
+    """A part of a file of settings: a misspelt key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _checked_settings(value: object) -> object:
+    """Settings by their dotted names, as ``--set`` takes them."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ValueError("should be `section.setting: value` lines")
+    if nested := [key for key, inner in value.items() if isinstance(inner, dict)]:
+        raise ValueError(f"write {nested[0]}.SETTING: VALUE on one line")
+    return value
+
+
+def _as_reported(value: object) -> object:
+    """A number, or a list of mean and deviation."""
+    return [value, None] if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Settings = Annotated[dict[str, Any], BeforeValidator(_checked_settings)]
+Reported = Annotated[tuple[float, float | None], BeforeValidator(_as_reported)]
+"""Per cent: mean, and standard deviation where it is given."""
+Numbers = dict[str, dict[str, Reported]]
+"""By text encoder, then by split."""
+
+
+class Vary(Part):
+    """A setting that takes several values, or several settings that take the same ones."""
+
+    setting: Annotated[tuple[str, ...], BeforeValidator(as_list)]
+    values: list[float | int] = Field(min_length=1)
+    label: str
+    paper: dict[str, Numbers] = Field({}, description="by the value as it is written here")
+
+
+class System(Part):
+    """One row of a table."""
+
+    label: str
+    settings: Settings = {}
+    by_encoder: dict[str, Settings] = Field({}, description="settings with one text encoder only")
+    data: str | None = Field(None, description="instead of the experiment's")
+    paper: Numbers = {}
+    quoted: bool = Field(False, description="the paper took its number from elsewhere")
+    optional: bool = Field(False, description="run only if it is named")
+    upper_bound: bool = Field(False, description="it sees what nobody is told of a new question")
+    needs_trained_text: bool = Field(False, description="makes no sense while the text encoder is frozen")
+    vary: Vary | None = Field(None, description="instead of the experiment's")
+    base: str | None = Field(None, description="the system that it is a variant of")
+    value: float | int | None = Field(None, description="of the setting that varies")
+    varies: str | None = Field(None, description="what that setting is called")
+
+
+class Quoted(Part):
+    """A row that nobody ran: a number that the paper quotes, or a system that is not available."""
+
+    label: str
+    paper: Numbers
+
+
+class TextSettings(Part):
+    """A text encoder and everything that goes with it."""
+
+    label: str
+    settings: Settings
+    text_alone: Settings = Field({}, description="for graph_encoder: none")
+    max_nodes: int | None = Field(None, ge=1, description="cap on a subgraph's nodes")
+    published_names: bool = Field(False, description="name concepts by the last part of their URI")
+    max_triples_per_concept: int | None = Field(None, ge=1, description="that features: triples are made of")
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Shipped settings by their name, or a YAML file."""
+        return _read(cls, name, "encoders", "a text encoder")
+
+    @staticmethod
+    def shipped() -> list[str]:
+        return _shipped("encoders")
+
+
+class Experiment(Part):
+    """Several systems on one data set.
+
+    >>> Experiment.named("hops").systems["mhgrn@2"].settings["mhgrn.hops"]
+    2
+    >>> Experiment.named("hop")
+    Traceback (most recent call last):
+    mhgrn.errors.UserError: 'hop' is neither a YAML file nor an experiment with settings. Did you mean hops?
+    """
+
+    name: str = ""
+    data: str = Field(description="a declared data set, or a folder below --data")
+    splits: list[str] = Field(["dev", "test"], min_length=1, description="that are measured")
+    predict: str | None = Field(None, description="a split that is answered for a leaderboard")
+    ensembles: list[str] = Field([], description="systems whose seeds also answer together")
+    reference: str | None = Field(None, description="the system that others are compared to")
+    settings: Settings = {}
+    by_encoder: dict[str, Settings] = {}
+    vary: Vary | None = None
+    systems: dict[str, System] = Field(min_length=1)
+    quoted: list[Quoted] = []
+    notes: list[str] = []
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """A shipped experiment, or a YAML file's."""
+        found = _read(cls, name, "", "an experiment with settings")
+        return found.model_copy(update={"name": Path(name).stem, "systems": _varied(found)})
+
+    @property
+    def about(self) -> About:
+        return TRAINED.get(self.name, About("", self.name))
+
+    def pick(self, names: list[str] | None) -> dict[str, System]:
+        """The systems of some names, a varied one standing for all its values; without names, all but optional ones."""
+        if names == []:
+            raise UserError("--systems names none; leave it out to run all.")
+        if names is None:
+            return {name: system for name, system in self.systems.items() if not system.optional}
+        known = [*self.systems, *(s.base for s in self.systems.values() if s.base)]
+        for name in names:
+            if name not in known:
+                raise UserError(f"{self.name} has no system {name!r}.{did_you_mean(name, known)}")
+        return {name: system for name, system in self.systems.items() if name in names or system.base in names}
+
+    def overrides(self, system: str, encoder: str, text: TextSettings) -> list[str]:
+        """A system's settings with a text encoder, as ``--set`` takes them."""
+        mine = self.systems[system]
+        given = {**text.settings, **self.settings, **self.by_encoder.get(encoder, {})}
+        if mine.settings.get("graph_encoder") == "none":
+            given |= text.text_alone
+        given |= {**mine.settings, **mine.by_encoder.get(encoder, {})}
+        return [f"{key}={as_yaml(value)}" for key, value in given.items()]
+
+    def config(self, system: str, encoder: str, text: TextSettings, seed: int = 0, changes: Sequence[str] = ()) -> Config:
+        """What one run is trained with."""
+        return Config.load(overrides=[*self.overrides(system, encoder, text), *changes, f"seed={seed}"])
+
+
+def _varied(experiment: Experiment) -> dict[str, System]:
+    """Every system, those that vary once for each value."""
+    systems: dict[str, System] = {}
+    for name, system in experiment.systems.items():
+        vary = system.vary or experiment.vary
+        if vary is None:
+            systems[name] = system
+            continue
+        for value in vary.values:
+            update = {
+                "label": f"{system.label}, {vary.label} {value:g}",
+                "varies": vary.label,
+                "settings": system.settings | dict.fromkeys(vary.setting, value),
+                "paper": vary.paper.get(f"{value:g}", {}) or system.paper,
+                "base": name,
+                "value": value,
+            }
+            systems[f"{name}@{value:g}"] = system.model_copy(update=update)
+    return systems
+
+
+def _shipped(folder: str) -> list[str]:
+    files = resources.files("mhgrn_reproduction").joinpath("settings", folder).iterdir()
+    return sorted(Path(file.name).stem for file in files if file.name.endswith(".yaml"))
+
+
+Kind = TypeVar("Kind", bound=Part)
+
+
+def _read(kind: type[Kind], name: str, folder: str, what: str) -> Kind:
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        given = read_yaml(path, "settings")
+    elif name in _shipped(folder):
+        text = resources.files("mhgrn_reproduction").joinpath("settings", folder, f"{name}.yaml").read_text(encoding="utf-8")
+        given = yaml.safe_load(text)
+    else:
+        raise UserError(f"{name!r} is neither a YAML file nor {what}.{did_you_mean(name, _shipped(folder))}")
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise UserError(f"{name}: {explain(error, kind, 'key')}") from None

@@ -1,0 +1,115 @@
+"""From downloaded files to prepared questions: built once into a work folder, and found there by what they were made from."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mhgrn.errors import UserError
+from mhgrn.io.files import file_fingerprint, fingerprint
+from mhgrn.kg import ImportOptions, KnowledgeGraph, build
+from mhgrn.kg.graph import MARKER as GRAPH
+from mhgrn.progress import say
+from mhgrn.questions.datasets import Dataset
+from mhgrn.subgraphs.prepared import MARKER as PREPARED
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn_reproduction.papers import TextSettings
+from mhgrn_reproduction.retrieval import retrieve_into
+
+if TYPE_CHECKING:
+    from mhgrn.features.encoded import Work
+
+COMMONSENSEQA, OPENBOOKQA = ("commonsenseqa", "csqa"), ("openbookqa", "obqa")
+FOLDERS = {
+    "commonsenseqa": COMMONSENSEQA,
+    "commonsenseqa-inhouse": COMMONSENSEQA,
+    "openbookqa": OPENBOOKQA,
+    "openbookqa-fact": OPENBOOKQA,
+    "openbookqa-retrieved": OPENBOOKQA,
+}
+TRIPLES = (".csv.gz", ".tsv.gz", ".csv", ".tsv", ".nt.gz", ".nt", ".parquet")
+
+
+def default_work() -> Path:
+    """Where graphs, prepared questions and runs are kept: below $MHGRN_CACHE, or the user's cache folder."""
+    base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
+    return Path(base) / "reproduce"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files that experiments are made from, and the folder that they are made in."""
+
+    data: Path  # holds conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/)
+    work: Path
+    kg: Path | None = None  # a built graph, to be used instead of building one
+
+    def questions(self, name: str) -> Path:
+        """The folder of a data set's files."""
+        if not self.data.is_dir():
+            raise UserError(f"{self.data} is no folder; name the one that holds conceptnet/, commonsenseqa/ and openbookqa/.")
+        names = FOLDERS.get(name, (name,))
+        for folder in names:
+            if (self.data / folder).is_dir():
+                return self.data / folder
+        fetch = f"`mhgrn fetch {names[0]} --to {self.data / names[0]}` gets them, or " if name in FOLDERS else ""
+        raise UserError(
+            f"{self.data.resolve()} has no folder {' or '.join(names)} with questions of {name}; {fetch}name another by --data."
+        )
+
+    def prepared(self, name: str, text: TextSettings) -> PreparedData:
+        """A data set's questions, grounded as a text encoder's settings say; from the work folder if they are there."""
+        source = self.questions(name)
+        dataset: str | None = name if name in FOLDERS else None
+        if name == "openbookqa-retrieved":
+            source, dataset = self._with_retrieved_facts(source), "openbookqa"
+        found = Dataset.find(source, dataset)
+        graph = self.graph(text)
+        files = [file for _, files in found.splits for file in files] + ([found.inhouse_ids] if found.inhouse_ids else [])
+        for file in files:
+            if not file.is_file():
+                raise UserError(f"{file} of {name} is missing; put it there.")
+        key = fingerprint(name, [file_fingerprint(file) for file in files], graph.fingerprint, text.max_nodes)
+        folder = self.work / "prepared" / f"{name}-{key[:12]}"
+        if not (folder / PREPARED).is_file():
+            say(f"preparing the questions of {name} …")
+            return prepare(source, graph, folder, PrepareOptions(max_nodes=text.max_nodes, dataset=dataset))
+        return PreparedData.load(folder)
+
+    def graph(self, text: TextSettings) -> KnowledgeGraph:
+        """The graph that was named, or ConceptNet as a text encoder's settings want it."""
+        if self.kg is not None:
+            return KnowledgeGraph.load(self.kg)
+        folder = self.data / "conceptnet"
+        files = sorted(p for p in folder.iterdir() if p.name.endswith(TRIPLES)) if folder.is_dir() else []
+        if not files:
+            raise UserError(
+                f"{folder} holds no file of triples; `mhgrn fetch conceptnet --to {folder}` gets ConceptNet, or name a built"
+                " graph with --kg."
+            )
+        key = fingerprint([file_fingerprint(file) for file in files], text.published_names)
+        place = self.work / "graphs" / f"conceptnet-{key[:12]}"
+        if not (place / GRAPH).is_file():
+            say(f"building the graph from {', '.join(file.name for file in files)} …")
+            built, _ = build(files, "conceptnet", ImportOptions(names="published" if text.published_names else "word"))
+            built.save(place)
+        return KnowledgeGraph.load(place)
+
+    def features(self, text: TextSettings, encoder: str, data: PreparedData) -> "Work":
+        """Node features from triples for the concepts that a data set reaches, to be built among the graph's features."""
+        from mhgrn.features.encoded import feature_encoder, from_triples
+
+        return from_triples(self.graph(text), feature_encoder(encoder), [data.folder], text.max_triples_per_concept)
+
+    def _with_retrieved_facts(self, source: Path) -> Path:
+        book = source / "openbook.txt"
+        declared = Dataset.find(source, "openbookqa")
+        files = [book, *(file for _, files in declared.splits for file in files)]
+        for file in files:
+            if not file.is_file():
+                raise UserError(f"{file} is missing; `mhgrn fetch openbookqa` gets it.")
+        folder = self.work / "retrieved" / f"openbookqa-{fingerprint([file_fingerprint(file) for file in files])[:12]}"
+        if not (folder / "retrieved.json").is_file():
+            say("retrieving facts of the book for each question …")
+            retrieve_into(folder, declared, book)
+        return folder

@@ -1,0 +1,131 @@
+"""What each system can tell apart: with any weights, and after training."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mhgrn.errors import UserError
+from mhgrn_reproduction import compositional
+from mhgrn_reproduction.compositional import SYSTEMS, Batch, System, batches, judged, run, scores, trained, untrained
+from mhgrn_reproduction.tasks import ASKED, TASKS, Bundle, Task
+
+BY_NAME = {system.name: system for system in SYSTEMS}
+ALL = pytest.mark.parametrize("system", SYSTEMS, ids=BY_NAME)
+
+
+def systems(*names: str) -> list[System]:
+    return [BY_NAME[name] for name in names]
+
+
+def accuracy(system: System, task: Task) -> float:
+    return judged(trained(system, batches(task, 256, 0), 0), batches(task, 128, 0, split=1))[0]
+
+
+@pytest.fixture(scope="module")
+def some() -> dict[str, list[Batch]]:
+    """A few questions of each task."""
+    return {name: batches(task, 16, seed=5) for name, task in TASKS.items()}
+
+
+@ALL
+@pytest.mark.parametrize("weights", [0, 1])
+def test_who_cannot_tell_right_from_wrong_cannot_with_any_weights(
+    system: System, weights: int, some: dict[str, list[Batch]]
+) -> None:
+    """Those who are expected to solve a task score its choices apart with random weights, the others alike."""
+    model = untrained(system, weights).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter), alpha=0.3)
+        for task, (batch,) in some.items():
+            found = scores(model, replace(batch, features=batch.features.double()))
+            apart = float((found[:, 0] - found[:, 1]).abs().max() / found.abs().max().clamp(min=1))
+            assert apart > 1e-7 if task in system.solves else apart < 1e-12, task
+
+
+def test_composition_and_order_are_learnt_or_not() -> None:
+    """MHGRN learns both; the K-hop relation network, whose product knows no order, the first alone; one hop neither."""
+    found = run(["order", "composition"], 1, systems("khop-rn, K = 2", "mhgrn, K = 1", "mhgrn, K = 2"))
+    assert found.tasks == ("composition", "order")
+    assert [found.cells["mhgrn, K = 2", task].mean >= 0.95 for task in found.tasks] == [True, True]
+    assert [found.cells["khop-rn, K = 2", task].mean >= 0.95 for task in found.tasks] == [True, False]
+    assert found.cells["khop-rn, K = 2", "order"].accuracy == [0.5]
+    assert all(found.cells["mhgrn, K = 1", task].blind for task in found.tasks)
+    assert all(cell.came_out for cell in found.cells.values())
+    assert "!" not in str(found).partition("! not as expected: 0 of 6")[0]
+
+
+def test_what_was_not_expected_is_marked() -> None:
+    wrong = [replace(BY_NAME["edge-types"], solves=frozenset(TASKS)), replace(BY_NAME["khop-rn, K = 2"], solves=frozenset())]
+    found = run(["composition"], 1, wrong)
+    assert not any(cell.came_out for cell in found.cells.values())
+    assert all(line.endswith("!") for line in str(found).splitlines() if line.startswith(("edge-types", "khop-rn")))
+    assert "! not as expected: 2 of 2." in str(found)
+
+
+def test_the_number_of_threads_makes_no_difference_and_the_callers_settings_stay() -> None:
+    which = systems("rgcn, 2 layers", "mhgrn, K = 2")
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            torch.manual_seed(threads)
+            state = torch.get_rng_state()
+            result = run(["composition"], 1, which)
+            assert torch.get_num_threads() == threads
+            assert torch.equal(torch.get_rng_state(), state)
+            found.append(result.to_dict())
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def test_relation_weights_that_are_fixed_stay_so(some: dict[str, list[Batch]]) -> None:
+    model = trained(BY_NAME["mhgrn, K = 2, W = 1"], some["composition"], 0)
+    layer = model.graph_encoder.layers[0]  # type: ignore[union-attr, index]
+    assert all(bool((weights == 1).all()) for weights in layer.messages.parameters())
+    assert bool(layer.tau.any())
+
+
+@pytest.mark.parametrize(("only", "seeds", "says"), [(["ordre"], 1, "Did you mean order"), ([], 0, "take 1 or more")])
+def test_wrong_input_is_refused(only: list[str], seeds: int, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        run(only, seeds)
+
+
+def test_pictures_are_the_same_each_time_and_a_file_is_no_folder(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = run(["type"], 1, systems("none", "most-edges"))
+    images = [found.plot(tmp_path / name).read_bytes() for name in ("new/one", "two")]
+    assert images[0] == images[1]
+    assert images[0].count(b">cannot<") == 2
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="is a file"):
+            compositional.check_plots(place)
+
+
+def test_one_pair_in_one_order_or_the_other_is_told_by_its_last_relation() -> None:
+    """Why the task takes three pairs: with (1,2) against (2,1) alone, counts of single relations suffice."""
+    pair = Task("one pair", "", (Bundle(ASKED, ((1, 2),)),), (Bundle(ASKED, ((2, 1),)),))
+    assert accuracy(BY_NAME["edge-types"], pair) >= 0.95
+
+
+def test_features_that_tell_the_type_replace_the_parts_that_know_it() -> None:
+    """Why features tell nothing in the task of types."""
+    told = replace(TASKS["type"], features=True)
+    for name in ("mhgrn, K = 2, without type_attention, typed_transform", "rgcn, 2 layers"):
+        assert accuracy(BY_NAME[name], told) >= 0.95
+
+
+@pytest.mark.long
+def test_everything_comes_out_as_expected() -> None:
+    found = run(seeds=2)
+    assert len(found.cells) == len(SYSTEMS) * len(TASKS)
+    others = {(cell.system, cell.task) for cell in found.cells.values() if not cell.came_out}
+    # it can tell these apart, but some seeds do not learn it to 95 %: docs/compositional.md
+    assert others <= {("mhgrn, K = 2, W = 1", "order")}

@@ -1,0 +1,54 @@
+"""The published results: every number comes from its cells, and every cell has the settings that would be run today."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mhgrn.features.encoded import feature_encoder
+from mhgrn_reproduction.cells import Cell, read_result
+from mhgrn_reproduction.papers import Experiment, TextSettings
+from mhgrn_reproduction.summary import SUMMARY, read_summary, summarise
+
+RESULTS = Path(__file__).parents[1] / "results"
+FOLDERS = sorted(path.parent for path in RESULTS.glob(f"*/*/{SUMMARY}"))
+
+
+def cells(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """By system, in the order of seeds."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted((folder / "cells").iterdir(), key=lambda path: int(path.name.split(".")[-2])):
+        result = read_result(path)
+        assert path.name == f"{result['system']}.{result['seed']}.json"
+        found.setdefault(result["system"], []).append(result)
+    return found
+
+
+def named(folders: list[Path]) -> Any:
+    return pytest.mark.parametrize("folder", folders, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+
+
+@named(FOLDERS)
+def test_summaries_are_those_of_their_cells(folder: Path) -> None:
+    summary = read_summary(folder)
+    again = summarise(cells(folder), summary["splits"], summary["reference"])
+    assert {name: json.loads(json.dumps(entry)) for name, entry in again.items()} == summary["systems"]
+
+
+@named(FOLDERS)
+def test_cells_have_the_settings_of_today(folder: Path) -> None:
+    """So that the same command goes on with them, instead of refusing them as results of other settings."""
+    summary = read_summary(folder)
+    experiment, text = Experiment.named(summary["experiment"]), TextSettings.named(summary["encoder"])
+    for system, results in cells(folder).items():
+        for result in results:
+            changes = [*summary["changes"], f"features={result['config']['features']}"]  # named after the data
+            config = experiment.config(system, summary["encoder"], text, result["seed"], changes).model_dump()
+            cell = Cell(system, result["seed"], config, folder, None, result["data"]["fingerprint"], ())
+            assert (cell.key, cell.folder) == (result["key"], result["run"]), f"{system}:{result['seed']}"
+
+
+def test_the_built_in_text_encoder_is_still_told_by_the_same_name() -> None:
+    """Node features, and with them cells, are named after it: if this changes, so do all names in results/."""
+    assert feature_encoder("minilm").identity()["weights"] == "bce8a40cf8c7beca138a"

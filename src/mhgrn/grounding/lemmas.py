@@ -1,0 +1,225 @@
+"""Words and their lemmas, and which concepts may be found in a text by them."""
+
+import re
+import unicodedata
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from mhgrn.io.files import file_fingerprint, fingerprint, user_cache, write_bytes
+
+RULES = 3  # the number of this module's rules: a graph is looked up by the rules its index was made with
+LEMMATISER = f"simplemma {version('simplemma')}, rules {RULES}"
+
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphens, zero-width marks
+# Curly quotes, the Unicode hyphen, and the underscore of concept names.
+_PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "_": " "})
+_DROPPED = re.compile(r"(?<=\w)'s\b|(?<=s)'(?!\w)|(?<=\d),(?=\d{3}(?!\d))")  # dog's, James', 2,000
+_WITHIN_WORDS = re.compile(r"(?<=\w)['-](?=\w)")  # x-ray, don't
+_WORD = re.compile(r"\d+\.\d+|[\w\u0300-\u036f]+|[^\w\s\ud800-\udfff]")
+
+PRONOUNS = frozenset("i you he she it we they me him her us them my your his its our their yours hers ours theirs".split())
+# A concept that begins or ends with one of these is never looked for.
+_EDGE = frozenset("my you it its your i he she his her they them their our we".split())
+# Lemmas that say nothing about what a text is about.
+BLACKLIST = PRONOUNS | frozenset(
+    "actually likely possibly want make my someone sometimes_people sometimes would want_to one something everybody somebody"
+    " could could_be".split()
+)
+STOP_WORDS = frozenset(
+    """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
+    itself they them their theirs themselves what which who whom this that these those am is are was were be been being have
+    has had having do does did doing a an the and but if or because as until while of at by for with about against between
+    into through during before after above below to from up down in out on off over under again further then once here there
+    when where why how all any both each few more most other some such no nor not only own same so than too very s t can will
+    just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn
+    wasn weren won wouldn""".split()
+)
+RULED = STOP_WORDS | BLACKLIST | _EDGE  # the words that have rules of their own
+# Names of concepts leave these out: "ride_bike" is "ride a bike", "wait_turn" is "wait their turn".
+DETERMINERS = frozenset("a an the my your his her its our their".split())
+LONGEST = 4  # words in a concept that is looked for
+
+# Where the lemmatiser's dictionary strays from today's English: it names another word ("playe", "gan", "ski"), or takes what is
+# mostly a verb for a noun ("buying"). Found among the words of two published sets of questions.
+_CORRECTED = dict(
+    pair.split(">")
+    for pair in """
+    acting>act worse>bad baking>bake beating>beat breathing>breathe breeding>breed bringing>bring burning>burn buying>buy
+    carving>carve crafted>craft cutting>cut deposited>deposit developed>develop drowning>drown feeding>feed filling>fill
+    finding>find fixed>fix fixes>fix fixing>fix flooding>flood folding>fold freezing>freeze frolicked>frolic
+    frolicking>frolic gathering>gather gone>go growing>grow guarding>guard hanging>hang harvesting>harvest healing>heal
+    hearing>hear heating>heat hunting>hunt labelled>label labelling>label longed>long mimicked>mimic mimicking>mimic
+    mixed>mix mixes>mix mixing>mix morals>moral panicked>panic panicking>panic playing>play preferred>prefer
+    preferring>prefer recycling>recycle signalled>signal signalling>signal singing>sing sitting>sit skies>sky smoking>smoke
+    smoothed>smooth smoothing>smooth splitting>split springing>spring swearing>swear swore>swear swinging>swing
+    thanked>thank thanking>thank thinking>think trading>trade travelled>travel travelling>travel winged>wing writing>write
+    """.split()
+) | {word: word for word in "bare cola dice mars opera spade span weed".split()}
+_AMERICAN = dict(
+    pair.split(">")
+    for pair in """
+    aeroplane>airplane aluminium>aluminum cheque>check cosy>cozy doughnut>donut draught>draft grey>gray jewellery>jewelry
+    kerb>curb manoeuvre>maneuver mould>mold moustache>mustache mum>mom plough>plow programme>program pyjamas>pajamas
+    sceptic>skeptic sceptical>skeptical storey>story sulphur>sulfur tyre>tire
+    """.split()
+)
+# British endings and their American forms, taken where the result is a word.
+_AMERICAN_ENDINGS = [
+    (re.compile(pattern), american)
+    for pattern, american in (
+        (r"our(?=\w*$)", "or"),  # colour, favourite
+        (r"(?<=[^aeiou])re$", "er"),  # theatre
+        (r"(?<=[iy])s(?=(e|er|ation)$)", "z"),  # organise, analyse, organisation
+        (r"ogue$", "og"),  # catalogue
+        (r"ence$", "ense"),  # licence
+        (r"ll(?=(er|or|ing|ed)?$)", "l"),  # traveller
+        (r"[ao]e(?=\w{3})", "e"),  # anaesthetic, foetus
+    )
+]
+_MAY_BE_BRITISH = re.compile(r"our|re$|[iy]s(e|er|ation)$|ogue$|ence$|ll|[ao]e")
+_SHORTEST_BRITISH = 5  # letters; "four" and "acre" are no spellings of "for" and "acer"
+
+
+def tokenise(text: str) -> list[str]:
+    """Lower-cased words and single marks, in Unicode's compatible composed form.
+
+    A hyphen or apostrophe within a word and an underscore are spaces; possessive endings and the commas of a number go.
+
+    >>> tokenise("The cat's x-ray (James’ idea) cost 2,000.")
+    ['the', 'cat', 'x', 'ray', '(', 'james', 'idea', ')', 'cost', '2000', '.']
+    """
+    if text.isascii():
+        text = text.lower().replace("_", " ")
+        if text.replace(" ", "").isalpha():  # nothing but words, as most names are
+            return text.split()
+    else:
+        text = unicodedata.normalize("NFKC", text.translate(_UNSEEN)).lower()
+        text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    return _WORD.findall(_WITHIN_WORDS.sub(" ", _DROPPED.sub("", text)))
+
+
+@cache
+def dictionary() -> dict[str, str]:
+    """Every word whose lemma is known, in small letters, and its lemma. Made once and kept in the user's cache folder."""
+    file = None
+    with suppress(OSError, RuntimeError):  # no such folder, no home
+        file = user_cache() / f"lemmas-{fingerprint(LEMMATISER, file_fingerprint(Path(__file__)))}.txt"
+        if (kept := _unpacked(file.read_bytes())) is not None:
+            return kept
+    made = _dictionary()
+    if file is not None:
+        with suppress(OSError):
+            write_bytes(file, _packed(made))
+    return made
+
+
+def _packed(lemmas: dict[str, str]) -> bytes:
+    """Words, then their lemmas, one on a line, below a line that tells whether all is there."""
+    text = "\n".join([*lemmas, *lemmas.values()]).encode()
+    return fingerprint(text).encode() + b"\n" + text
+
+
+def _unpacked(content: bytes) -> dict[str, str] | None:
+    """What was packed; None if it is damaged."""
+    mark, _, text = content.partition(b"\n")
+    if mark != fingerprint(text).encode():
+        return None
+    lines = text.decode().split("\n")
+    return dict(zip(lines[: len(lines) // 2], lines[len(lines) // 2 :], strict=True))
+
+
+def _dictionary() -> dict[str, str]:
+    from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
+
+    small: dict[str, str] = {}
+    capital: dict[str, str] = {}
+    for word, root in DefaultDictionaryFactory().get_dictionary("en").items():
+        (small if word.islower() else capital)[word.lower()] = root.lower()
+    lemmas = capital | small | _CORRECTED  # where a word is listed in capitals too ("AI", "ai"), the small letters count
+    american = {root: spelling for root in set(lemmas.values()) if (spelling := _american(root, lemmas)) is not None}
+    found = {word: american.get(root, root) for word, root in lemmas.items()}
+    # lemmas and words with rules of their own are words too
+    return {text: text for text in [*found.values(), *sorted(RULED)]} | found
+
+
+def _american(root: str, lemmas: dict[str, str]) -> str | None:
+    """The lemma of the American spelling of a lemma in British spelling."""
+    if len(root) >= _SHORTEST_BRITISH and _MAY_BE_BRITISH.search(root):
+        for british, american in _AMERICAN_ENDINGS:
+            spelling = british.sub(american, root, count=1)
+            if spelling != root and spelling in lemmas:
+                return lemmas[spelling]
+    return None
+
+
+def lemma(word: str) -> str:
+    """The dictionary form of a lower-cased word; a word that the dictionary lacks is its own.
+
+    British and American spellings have one lemma.
+
+    >>> lemma("desks"), lemma("children"), lemma("colours"), lemma("quokkas")
+    ('desk', 'child', 'color', 'quokkas')
+    """
+    return dictionary().get(word, word)
+
+
+def is_english(word: str) -> bool:
+    """Whether the dictionary has a lower-cased word."""
+    return word in dictionary()
+
+
+@cache
+def _inflections() -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for word, root in dictionary().items():
+        words.setdefault(root, []).append(word)
+    return words
+
+
+def inflected(root: str) -> list[str]:
+    """The words of the dictionary that have this lemma.
+
+    >>> sorted(inflected("desk"))
+    ['desk', 'desked', 'desking', 'desks']
+    """
+    return _inflections().get(root, [])
+
+
+def respelt(root: str) -> str:
+    """A lemma without accents, and by another name across the Atlantic: for where no concept has the lemma itself.
+
+    >>> respelt("café"), respelt("tyre"), respelt("hour")
+    ('cafe', 'tire', 'hour')
+    """
+    letters = (c for c in unicodedata.normalize("NFD", root) if not unicodedata.combining(c))
+    plain = root if root.isascii() else unicodedata.normalize("NFC", "".join(letters))
+    return _AMERICAN.get(plain, plain)
+
+
+def may_begin_or_end(word: str) -> bool:
+    """Whether a concept that begins or ends with this word is looked for."""
+    return word not in _EDGE
+
+
+def says_nothing(word: str, root: str) -> bool:
+    """Whether a word, given its lemma, is no reason to look for a concept."""
+    return word in STOP_WORDS or root in STOP_WORDS or root in BLACKLIST
+
+
+def lemmatise(text: str) -> tuple[str, ...]:
+    return tuple(lemma(word) for word in tokenise(text))
+
+
+def concept_pattern(name: str) -> tuple[str, ...] | None:
+    """The lemmas by which a concept is found in a text; None for one that is never looked for.
+
+    >>> concept_pattern("furniture_store"), concept_pattern("it"), concept_pattern("one_of_these_very_long_names")
+    (('furniture', 'store'), None, None)
+    """
+    words = tokenise(name)
+    if not 1 <= len(words) <= LONGEST or not (may_begin_or_end(words[0]) and may_begin_or_end(words[-1])):
+        return None
+    lemmas = tuple(lemma(word) for word in words)
+    return None if all(map(says_nothing, words, lemmas)) else lemmas

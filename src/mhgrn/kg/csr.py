@@ -1,0 +1,137 @@
+"""Kernels that put facts in order, in time and memory linear in their number."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.compiled.jit import kernel
+
+Array = NDArray[Any]
+
+
+@kernel
+def _sorted_by(keys: Array, size: int, order: Array) -> Array:
+    """``order`` sorted by ``keys[order]``, equal ones as they were: a counting sort."""
+    place = np.zeros(size + 1, np.int64)
+    for key in keys:
+        place[key + 1] += 1
+    for key in range(size):
+        place[key + 1] += place[key]
+    result = np.empty_like(order)
+    for row in order:
+        key = keys[row]
+        result[place[key]] = row
+        place[key] += 1
+    return result
+
+
+@kernel
+def _is_first(head: Array, tail: Array, relation: Array, order: Array) -> Array:
+    """Which of the sorted facts are not the same as the one before."""
+    first = np.ones(len(order), np.bool_)
+    for i in range(1, len(order)):
+        a, b = order[i - 1], order[i]
+        first[i] = head[a] != head[b] or tail[a] != tail[b] or relation[a] != relation[b]
+    return first
+
+
+def first_of_each(head: Array, relation: Array, tail: Array, concepts: int, relations: int) -> Array:
+    """The rows of distinct facts in order of head, tail and relation; of equal facts the first row.
+
+    >>> first_of_each(np.array([1, 0, 1]), np.array([0, 0, 0]), np.array([2, 1, 2]), 3, 1).tolist()
+    [1, 0]
+    """
+    order = np.arange(len(head), dtype=np.int32 if len(head) < 2**31 else np.int64)
+    for keys, size in ((relation, relations), (tail, concepts), (head, concepts)):
+        order = _sorted_by(keys, size, order)
+    kept: Array = order[_is_first(head, tail, relation, order)]
+    return kept
+
+
+@kernel
+def pointer(rows: Array, size: int) -> Array:
+    """Where each of ``size`` rows begins, given the sorted row numbers of its entries."""
+    ptr = np.zeros(size + 1, np.int64)
+    for row in rows:
+        ptr[row + 1] += 1
+    for row in range(size):
+        ptr[row + 1] += ptr[row]
+    return ptr
+
+
+@kernel
+def facts_hash(name_ptr: Array, name_bytes: Array, head_ptr: Array, tail: Array, relation: Array) -> Array:
+    """For each concept a number that stands for all its facts, whatever the concepts' numbers: it changes when they do."""
+    n = len(head_ptr) - 1
+    names, result = np.empty(n, np.uint64), np.zeros(n, np.uint64)
+    for i in range(n):
+        names[i] = np.uint64(0xCBF29CE484222325)  # FNV-1a
+        for j in range(name_ptr[i], name_ptr[i + 1]):
+            names[i] = (names[i] ^ np.uint64(name_bytes[j])) * np.uint64(0x100000001B3)
+    for h in range(n):
+        for e in range(head_ptr[h], head_ptr[h + 1]):
+            t = tail[e]
+            fact = (names[h] * np.uint64(0x9E3779B97F4A7C15)) ^ (names[t] + np.uint64(relation[e]) * np.uint64(0xC2B2AE3D27D4EB4F))
+            fact = (fact ^ (fact >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+            fact ^= fact >> np.uint64(32)
+            result[h] += fact  # a sum: the order of facts is that of numbers, which may change
+            result[t] += fact * np.uint64(3)
+    return result
+
+
+@kernel
+def _merged(a: Array, b: Array, into: Array, at: int, write: bool) -> int:
+    """The union of two sorted rows, each number once: its length."""
+    i = j = count = 0
+    last = np.int64(-1)
+    while i < len(a) or j < len(b):
+        if j == len(b) or (i < len(a) and a[i] <= b[j]):
+            value = np.int64(a[i])
+            i += 1
+        else:
+            value = np.int64(b[j])
+            j += 1
+        if value == last:
+            continue
+        last = value
+        if write:
+            into[at + count] = value
+        count += 1
+    return count
+
+
+@kernel
+def _transposed(ptr: Array, tail: Array, heads: Array, back: Array) -> None:
+    """The heads of every tail's facts, ascending."""
+    for t in tail:
+        back[t + 1] += 1
+    size = len(back) - 1
+    for i in range(size):
+        back[i + 1] += back[i]
+    place = back.copy()
+    for h in range(size):
+        for e in range(ptr[h], ptr[h + 1]):
+            heads[place[tail[e]]] = h
+            place[tail[e]] += 1
+
+
+@kernel
+def _neighbour_rows(ptr: Array, tail: Array, back: Array, heads: Array, into: Array, out: Array, write: bool) -> None:
+    for i in range(len(ptr) - 1):
+        row, other = tail[ptr[i] : ptr[i + 1]], heads[back[i] : back[i + 1]]
+        if write:
+            _merged(row, other, into, out[i], True)
+        else:
+            out[i + 1] = out[i] + _merged(row, other, into, 0, False)
+
+
+def simple_graph(ptr: Array, tail: Array) -> tuple[Array, Array]:
+    """The undirected simple graph of facts sorted by head and tail: pointer and neighbours, ascending in each row."""
+    back, heads = np.zeros(len(ptr), dtype=np.int64), np.empty_like(tail)
+    _transposed(ptr, tail, heads, back)
+    out = np.zeros(len(ptr), dtype=np.int64)
+    _neighbour_rows(ptr, tail, back, heads, tail[:0].copy(), out, False)
+    neighbour = np.empty(out[-1], dtype=tail.dtype)
+    _neighbour_rows(ptr, tail, back, heads, neighbour, out, True)
+    return out, neighbour

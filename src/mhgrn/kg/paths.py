@@ -1,0 +1,216 @@
+"""The paths that join two concepts, shortest first, in the graph's own facts."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mhgrn.compiled.jit import kernel
+from mhgrn.errors import UserError
+from mhgrn.kg.graph import Fact, Ints, KnowledgeGraph
+
+BUDGET = 30_000_000  # edges looked at, a few seconds' worth, before the search is given up
+MAX_HOPS = 16
+MAX_LISTED = 100_000
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A path without repeated concepts. ``steps[i]`` are all facts between ``concepts[i]`` and ``concepts[i + 1]``."""
+
+    concepts: list[str]
+    steps: list[list[Fact]]
+
+    def __str__(self) -> str:
+        """The chain as answers print it, for example ``child —AtLocation→ classroom —RelatedTo→ ←IsA— schoolroom``."""
+        text = self.concepts[0]
+        for here, facts, there in zip(self.concepts[:-1], self.steps, self.concepts[1:], strict=True):
+            forward = [fact.relation for fact in facts if fact.head == here]
+            backward = [fact.relation for fact in facts if fact.head == there]
+            text += (f" —{', '.join(forward)}→" if forward else "") + (f" ←{', '.join(backward)}—" if backward else "")
+            text += f" {there}"
+        return text.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Connections:
+    """What joins two concepts: the first paths, how many there are in all, and how far apart the concepts are."""
+
+    source: str
+    target: str
+    max_hops: int
+    paths: list[Connection]
+    found: int  # paths of at most max_hops hops, those listed among them
+    complete: bool  # False: the search was given up, there may be more
+    distance: int | None  # hops of a shortest path, whatever max_hops; None if no path joins them
+
+    def to_dict(self) -> dict[str, Any]:
+        paths = [{"concepts": path.concepts, "steps": path.steps} for path in self.paths]
+        return {**self.__dict__, "paths": paths}
+
+    def __str__(self) -> str:
+        lines = [str(path) for path in self.paths]
+        more = self.found - len(self.paths)
+        if not self.complete:
+            lines.append(f"… and {f'at least {more:,}' if more else 'maybe'} more (the search was given up)")
+        elif more:
+            lines.append(f"… and {more:,} more (--limit)")
+        if not lines:
+            ends = f"{self.source} and {self.target}".replace("_", " ")
+            hops = f"{self.max_hops} hop{'s' if self.max_hops > 1 else ''}"
+            shortest = "none joins them at all" if self.distance is None else f"the shortest has {self.distance:,}"
+            lines.append(f"no path of at most {hops} joins {ends}; {shortest}")
+        return "\n".join(lines)
+
+
+def connect(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 3, limit: int = 20) -> Connections:
+    """The simple paths of at most ``max_hops`` facts between two concepts, whatever the facts' direction.
+
+    Shortest first, then by the numbers of the concepts along them. The first ``limit`` are listed, the others counted.
+
+    >>> facts = [("child", "AtLocation", "classroom"), ("classroom", "RelatedTo", "schoolroom"), ("child", "Likes", "classroom")]
+    >>> print(connect(KnowledgeGraph.from_facts(facts), "child", "schoolroom"))
+    child —AtLocation, Likes→ classroom —RelatedTo→ schoolroom
+    """
+    if not 1 <= max_hops <= MAX_HOPS:
+        raise UserError(f"paths have 1 to {MAX_HOPS} hops, not {max_hops}.")
+    if not 1 <= limit <= MAX_LISTED:
+        raise UserError(f"1 to {MAX_LISTED:,} paths can be listed, not {limit:,}.")
+    start, end = graph.id(source), graph.id(target)
+    if start == end:
+        raise UserError(f"a path leads from one concept to another; both are {graph.name(start)!r}.")
+    ptr, neighbour = graph.neighbour_ptr, graph.neighbour
+    reach, levels, level_ptr = _reach(ptr, neighbour, start, end, max_hops)
+    paths: list[Connection] = []
+    found, budget = 0, BUDGET
+    for hops in range(1, max_hops + 1):
+        wanted = limit - len(paths)
+        rows, count, budget = _paths(ptr, neighbour, reach, levels, level_ptr, start, end, hops, wanted, budget)
+        paths += [_by_name(graph, row.tolist()) for row in rows]
+        found += int(count)
+    distance = len(paths[0].steps) if paths else _distance(ptr, neighbour, start, end)
+    return Connections(
+        source=graph.name(start),
+        target=graph.name(end),
+        max_hops=max_hops,
+        paths=paths,
+        found=found,
+        complete=budget > 0,
+        distance=None if distance < 0 else distance,
+    )
+
+
+def _by_name(graph: KnowledgeGraph, concepts: list[int]) -> Connection:
+    steps = [_facts(graph, here, there) + _facts(graph, there, here) for here, there in pairwise(concepts)]
+    return Connection([graph.name(c) for c in concepts], steps)
+
+
+def _facts(graph: KnowledgeGraph, head: int, tail: int) -> list[Fact]:
+    start, end = int(graph.head_ptr[head]), int(graph.head_ptr[head + 1])
+    first, last = start + np.searchsorted(graph.tail[start:end], [tail, tail + 1])
+    relations = graph.schema.relations
+    return [Fact(graph.name(head), relations[r].name, graph.name(tail)) for r in graph.relation[first:last].tolist()]
+
+
+def _reach(ptr: Ints, neighbour: Ints, start: int, end: int, hops: int) -> tuple[Ints, Ints, Ints]:
+    """Which concepts are exactly k steps before ``end`` on some walk that passes neither end: bit k of ``reach``, and for each k
+    a sorted list. What is searched from ``start`` keeps to these, so that a hub costs what it contributes."""
+    reach = np.zeros(len(ptr) - 1, dtype=np.uint32)
+    reach[end] = 1
+    levels = [np.array([end])]
+    for k in range(1, hops):
+        before = levels[-1]
+        counts = ptr[before + 1] - ptr[before]
+        first = np.cumsum(counts) - counts
+        edges = np.repeat(ptr[before] - first, counts) + np.arange(counts.sum())
+        here = np.zeros(len(reach), dtype=bool)
+        here[neighbour[edges]] = True
+        here[[start, end]] = False
+        reach[here] |= np.uint32(1 << k)
+        levels.append(np.flatnonzero(here))
+    return reach, np.concatenate(levels), np.cumsum([0, *map(len, levels)])
+
+
+@kernel
+def _paths(
+    ptr: Ints,
+    neighbour: Ints,
+    reach: Ints,
+    levels: Ints,
+    level_ptr: Ints,
+    start: int,
+    end: int,
+    hops: int,
+    limit: int,
+    budget: int,
+) -> tuple[Ints, int, int]:
+    """The first ``limit`` simple paths of exactly ``hops`` hops, the number of all, and what is left of ``budget``."""
+    rows = np.empty((limit, hops + 1), np.int64)
+    path = np.empty(hops + 1, np.int64)
+    at = np.empty(hops + 1, np.int64)  # where each depth's candidates have been read to, and where they end
+    stop = np.empty(hops + 1, np.int64)
+    by_level = np.zeros(hops + 1, np.bool_)  # candidates come from the level's list, the shorter one, or from the neighbours
+    count = 0
+    depth = 0
+    path[0] = start
+    enter = True
+    while depth >= 0 and budget > 0:
+        here = path[depth]
+        left = hops - depth - 1  # steps that remain after the next
+        if enter:
+            row, level = ptr[here + 1] - ptr[here], level_ptr[left + 1] - level_ptr[left]
+            by_level[depth] = level * 16 < row
+            at[depth] = level_ptr[left] if by_level[depth] else ptr[here]
+            stop[depth] = level_ptr[left + 1] if by_level[depth] else ptr[here + 1]
+            enter = False
+        if at[depth] == stop[depth]:
+            depth -= 1
+            continue
+        budget -= 1
+        if by_level[depth]:
+            there = levels[at[depth]]
+            low, high = np.int64(ptr[here]), np.int64(ptr[here + 1])
+            while low < high:
+                middle = (low + high) // 2
+                if neighbour[middle] < there:
+                    low = middle + 1
+                else:
+                    high = middle
+            fits = low < ptr[here + 1] and neighbour[low] == there
+        else:
+            there = np.int64(neighbour[at[depth]])
+            fits = (reach[there] >> np.uint32(left)) & 1 == 1
+        at[depth] += 1
+        for i in range(depth + 1):
+            fits = fits and path[i] != there
+        if not fits:
+            continue
+        path[depth + 1] = there
+        if left:
+            depth += 1
+            enter = True
+            continue
+        for i in range(hops + 1 if count < limit else 0):
+            rows[count, i] = path[i]
+        count += 1
+    return rows[: min(count, limit)], count, budget
+
+
+@kernel
+def _distance(ptr: Ints, neighbour: Ints, start: int, end: int) -> int:
+    """Hops of a shortest path, -1 if there is none."""
+    seen = np.full(len(ptr) - 1, -1, np.int64)
+    queue = np.empty(len(ptr) - 1, np.int64)
+    seen[start], queue[0] = 0, start
+    first, last = 0, 1
+    while first < last and seen[end] < 0:
+        here = queue[first]
+        first += 1
+        for e in range(ptr[here], ptr[here + 1]):
+            there = neighbour[e]
+            if seen[there] < 0:
+                seen[there] = seen[here] + 1
+                queue[last] = there
+                last += 1
+    return int(seen[end])

@@ -1,0 +1,106 @@
+"""Plug-ins: graph encoders, readers, commands and other parts that are used by name.
+
+A part of this package is one file in the folder of its kind; the file's name is the part's name, with ``_`` for ``-``. Another
+package declares its part as an entry point in ``pyproject.toml``::
+
+    [project.entry-points."mhgrn.graph_encoders"]
+    my-encoder = "my_package.my_encoder"
+
+Both are loaded in the same way, when they are first used by name.
+"""
+
+import pkgutil
+from importlib import import_module, metadata
+from types import ModuleType
+from typing import Generic, TypeVar
+
+from mhgrn.errors import UserError, did_you_mean
+
+T = TypeVar("T")
+
+
+class Plugins(Generic[T]):
+    """All plug-ins of one kind.
+
+    Args:
+        kind: What messages call such a plug-in, for example ``"graph encoder"``.
+        group: The entry-point group of other packages' plug-ins.
+        package: The package whose modules are the built-in plug-ins. Modules whose name begins with an underscore are not.
+        base: ``"module:name"`` of the class that a plug-in is a subclass of. Without it, a plug-in is any object.
+        not_plugins: Modules of ``package`` that are no plug-ins.
+    """
+
+    def __init__(self, kind: str, group: str, package: str, base: str | None = None, not_plugins: tuple[str, ...] = ()) -> None:
+        self.kind, self.group, self.package, self.base, self.not_plugins = kind, group, package, base, not_plugins
+
+    def built_in(self) -> dict[str, str]:
+        """The name and module of every built-in plug-in; none is imported."""
+        found = pkgutil.iter_modules(import_module(self.package).__path__)
+        modules = sorted(m.name for m in found if not m.name.startswith("_") and m.name not in self.not_plugins)
+        return {name.replace("_", "-"): f"{self.package}.{name}" for name in modules}
+
+    def entry_points(self) -> dict[str, metadata.EntryPoint]:
+        """The plug-ins of other packages; none is imported."""
+        found: dict[str, metadata.EntryPoint] = {}
+        built_in = self.built_in()
+        for point in metadata.entry_points(group=self.group):
+            if point.name in found or point.name in built_in:
+                other = _origin(found[point.name]) if point.name in found else "a built-in one"
+                raise UserError(f"two {self.kind}s are called {point.name!r}: {other} and {_origin(point)}; uninstall one.")
+            found[point.name] = point
+        return found
+
+    def names(self) -> list[str]:
+        """All names: the built-in plug-ins, then those of other packages."""
+        return [*self.built_in(), *sorted(self.entry_points())]
+
+    def check(self, name: object) -> None:
+        """Raise a :class:`~mhgrn.errors.UserError` if no plug-in has this name."""
+        if name not in self.names():
+            raise UserError(f"unknown {self.kind} {name!r}.{did_you_mean(str(name), self.names())}")
+
+    def load(self, name: str) -> T:
+        """The plug-in of this name, imported."""
+        self.check(name)
+        built_in = self.built_in()
+        if name in built_in:
+            return self._pick(import_module(built_in[name]), name, built_in[name])
+        point = self.entry_points()[name]
+        try:
+            found = point.load()
+        except Exception as error:  # importing another package may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            raise UserError(f"the {self.kind} {name!r} ({_origin(point)}) cannot be loaded: {reason}.") from error
+        return self._pick(found, name, _origin(point))
+
+    def load_all(self) -> dict[str, T]:
+        """Every plug-in, imported."""
+        return {name: self.load(name) for name in self.names()}
+
+    def _pick(self, found: object, name: str, origin: str) -> T:
+        """The plug-in itself, where a module is named: the one in it that is called ``name``."""
+        if isinstance(found, ModuleType) and self.base is not None:
+            inside = [o for o in vars(found).values() if self._fits(o) and getattr(o, "name", None) == name]
+            if len(inside) != 1:
+                raise UserError(
+                    f"{origin} should have one subclass of {self._base_name()} with name = {name!r}, not {len(inside)}."
+                )
+            found = inside[0]
+        if not self._fits(found):
+            raise UserError(f"the {self.kind} {name!r} ({origin}) is not a subclass of {self._base_name()}.")
+        return found  # type: ignore[return-value]
+
+    def _fits(self, found: object) -> bool:
+        if self.base is None:
+            return True
+        module, _, attribute = self.base.partition(":")
+        base = getattr(import_module(module), attribute)
+        return isinstance(found, type) and issubclass(found, base) and found is not base
+
+    def _base_name(self) -> str:
+        return (self.base or "object").replace(":", ".")
+
+
+def _origin(point: metadata.EntryPoint) -> str:
+    package = point.dist.name if point.dist is not None else "a package"
+    return f"{point.value} of {package}"

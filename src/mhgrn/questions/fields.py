@@ -1,0 +1,190 @@
+"""What the values of a row are called, and in which of the usual forms choices and answers come."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mhgrn.errors import UserError
+from mhgrn.questions.tables import Row
+
+
+class Section(BaseModel):
+    """A part of a declaration: a misspelt key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def as_list(value: object) -> object:
+    """A single name stands for a list of it, null for none."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+def _as_choices(value: object) -> object:
+    """One place of all choices, or the list of the columns of one choice each."""
+    return [] if value is None else [value]
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(as_list)]
+
+
+class Fields(Section):
+    """The names of a row's values. Dots lead into nested objects; of several names the first that has a value counts.
+
+    >>> fields = Fields(stem="q.text", choices=["right", "wrong*"], answer="right")
+    >>> row = {"q": {"text": "Where?"}, "right": "here", "wrong1": "there", "wrong2": "nowhere"}
+    >>> fields.choices_of(row)
+    (['here', 'there', 'nowhere'], ('A', '1', '2'))
+    """
+
+    id: Names = Field(("id",), description="without it questions are numbered")
+    stem: Names = ("question.stem", "question_stem", "stem", "question")
+    context: Names = Field((), description="texts to put before the stem, all of them")
+    choices: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_as_choices)] = Field(
+        ("question.choices", "choices", ("choice_*",)),
+        description="where all choices are (a list, an object, or a separated text), or a list of columns of one choice each",
+    )
+    choice_text: str = Field("text", description="of a choice that is an object")
+    choice_label: str = Field("label", description="of a choice that is an object")
+    choice_separator: str = Field("|", min_length=1, description="between choices that are one text")
+    answer: Names = Field(("answerKey", "answer"), description="may be absent or empty")
+    answer_as: Literal["auto", "label", "text", "index-from-0", "index-from-1"] = Field(
+        "auto", description="what the answer is; auto: a label or else the text of a choice"
+    )
+    concept: Names = Field(("question.question_concept", "question_concept"), description="what a question is about, for reports")
+
+    def choices_of(self, row: Row) -> tuple[list[Any], tuple[str, ...]]:
+        """The texts and the labels of a row's choices, as they are."""
+        looked_for: list[str] = []
+        for place in self.choices:
+            names = [place] if isinstance(place, str) else place
+            if isinstance(place, str) and "*" not in place:
+                value = value_at(row, place)
+                found = None if value is None else self._listed(place, value)
+            else:
+                found = _in_columns(row, names)
+            if found is not None:
+                break
+            looked_for += names
+        else:
+            empty = any(name in row for name in looked_for)
+            raise UserError("the choices are empty." if empty else lacks(row, looked_for, "choices"))
+        texts, labels = found
+        if labels and len(labels) != len(texts):
+            raise UserError(f"{len(labels)} labels for {len(texts)} choices.")
+        given = labels or [None] * len(texts)
+        return texts, tuple(letter(i) if label is None else str(label) for i, label in enumerate(given))
+
+    def _listed(self, name: str, value: object) -> tuple[list[Any], list[Any]]:
+        """Choices in one place: texts, objects, an object of lists or of labelled texts, or one text with separators."""
+        if isinstance(value, str):
+            return value.split(self.choice_separator), []
+        if isinstance(value, dict):
+            texts, labels = value.get(self.choice_text), value.get(self.choice_label)
+            if isinstance(texts, list):
+                return texts, labels if isinstance(labels, list) else []
+            return _without_empty_end(list(value.items()))
+        if not isinstance(value, list):
+            raise UserError(f"{name} is no list of choices but {value!r}.")
+        if not all(isinstance(choice, dict) for choice in value):
+            return value, []
+        texts = [value_at(choice, self.choice_text) for choice in value]
+        if texts and all(text is None for text in texts):
+            raise UserError(f"the {name} have no {self.choice_text!r} but {', '.join(value[0])}; declare `choice_text` in YAML.")
+        return texts, [value_at(choice, self.choice_label) for choice in value]
+
+    def answer_of(self, row: Row, texts: Sequence[str], labels: Sequence[str]) -> int | None:
+        """The number of the right choice, if the row says it."""
+        name, value = first(row, self.answer)
+        if is_empty(value):
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # what tables make of whole numbers where some are missing
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise UserError(f"the {name} is neither a label, a number nor a text but {value!r}.")
+        key = str(value).strip()
+        if self.answer_as.startswith("index"):
+            start = int(self.answer_as[-1])
+            if not (key.isascii() and key.isdecimal() and start <= int(key) < start + len(texts)):
+                raise UserError(f"the {name} {value!r} is no number from {start} to {start + len(texts) - 1}.")
+            return int(key) - start
+        same: list[int] = []
+        if self.answer_as != "text":
+            same = [i for i, label in enumerate(labels) if label == key]
+            same = same or [i for i, label in enumerate(labels) if label.casefold() == key.casefold()]
+        if not same and self.answer_as != "label":
+            same = [i for i, text in enumerate(texts) if text == key]
+        if len(same) == 1:
+            return same[0]
+        if same:
+            raise UserError(f"the {name} {value!r} is choice {' and '.join(str(i + 1) for i in same)}; name it by its label.")
+        names = "choices" if self.answer_as == "text" else f"labels {', '.join(labels)}"
+        nor = ", nor a choice's text" if self.answer_as == "auto" else ""
+        hint = " If it counts the choices, declare `answer_as: index-from-0` or `index-from-1`." if key.isdecimal() else ""
+        raise UserError(f"the {name} {value!r} is none of the {names}{nor}.{hint}")
+
+
+def value_at(row: Row, name: str) -> Any:
+    """The value of a column, or in nested objects of a dotted name; None if there is none.
+
+    >>> value_at({"question": {"stem": "Where?"}}, "question.stem")
+    'Where?'
+    """
+    if name in row:
+        return row[name]
+    value: Any = row
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def first(row: Row, names: Sequence[str], needed: str = "") -> tuple[str, Any]:
+    """The first of ``names`` that has a value in the row, and the value; what is ``needed`` must at least have its column."""
+    for name in names:
+        value = value_at(row, name)
+        if not _is_missing(value) and not isinstance(value, dict):
+            return name, value
+    if needed and not any(name in row for name in names):
+        raise UserError(lacks(row, names, needed))
+    return "", None
+
+
+def lacks(row: Row, names: Sequence[str], what: str) -> str:
+    has = ", ".join(map(str, row)) or "nothing"
+    return f"no {what}: looked for {' or '.join(names)}, the row has {has}. Declare under `fields` in YAML what it is called."
+
+
+def letter(choice: int) -> str:
+    """The label of a choice that has none."""
+    return chr(ord("A") + choice) if choice < 26 else str(choice + 1)
+
+
+def is_empty(value: object) -> bool:
+    return _is_missing(value) or (isinstance(value, str) and not value.strip())
+
+
+def _is_missing(value: object) -> bool:
+    """Whether there is no value: None, or the NaN that tables write for it, which differs from itself."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _in_columns(row: Row, names: Sequence[str]) -> tuple[list[Any], list[Any]] | None:
+    """Choices in columns of their own, labelled by what ``*`` stands for; None if there are no such columns."""
+    found: list[tuple[str, Any]] = []
+    for name in names:
+        start, star, end = name.partition("*")
+        if star:
+            columns = [c for c in row if c.startswith(start) and c.endswith(end) and len(c) > len(start + end)]
+            found += [(column[len(start) : len(column) - len(end)].upper(), row[column]) for column in columns]
+        elif (value := value_at(row, name)) is None and name.partition(".")[0] not in row:
+            raise UserError(lacks(row, [name], f"choice {len(found) + 1}"))
+        else:
+            found.append((letter(len(found)), value))
+    return _without_empty_end(found) if found else None
+
+
+def _without_empty_end(choices: list[tuple[str, Any]]) -> tuple[list[Any], list[Any]]:
+    """Texts and labels; questions with fewer choices than there are columns leave the last ones empty."""
+    while choices and is_empty(choices[-1][1]):
+        choices = choices[:-1]
+    return [text for _, text in choices], [label for label, _ in choices]

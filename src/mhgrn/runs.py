@@ -1,0 +1,192 @@
+"""A run folder: what was trained, with which settings, on what. Portable: it names its graph, and another may be given."""
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from mhgrn.config import Config
+from mhgrn.encoders import registry
+from mhgrn.encoders.base import Dims
+from mhgrn.errors import UserError
+from mhgrn.features import NodeFeatures, NoFeatures, open_features
+from mhgrn.io.files import load_tensors, read_marker, save_tensors, write_json
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.model import KnowledgeAwareQA
+from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.encoder import TextEncoder
+
+MARKER = "run.json"
+FORMAT = 2
+WEIGHTS = "model.safetensors"
+TEXT_PREFIX = "text."
+
+
+def build_model(config: Config, encoder: TextEncoder, feature_dim: int, relation_count: int) -> KnowledgeAwareQA:
+    """A fresh model as the settings describe it."""
+    query_dim = encoder.sentence_dim
+    if config.graph_query == "question":
+        if encoder.encoding != "separate":
+            raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
+        query_dim = encoder.width
+    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, relation_count, encoder.width))
+
+
+def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
+    """A fresh model of given widths."""
+    settings = config.encoder_settings
+    return KnowledgeAwareQA(
+        registry.load(config.graph_encoder)(dims, settings),
+        sentence_dim,
+        dims.sentence_dim,
+        config.score,
+        config.score_hidden,
+        config.score_dropout,
+        getattr(settings, "initial_scale", "level"),
+    )
+
+
+def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, place: str | None = None) -> NodeFeatures:
+    """The node features that the settings name, or ``place``; none at all for a graph encoder that reads none."""
+    if registry.load(config.graph_encoder).uses_features:
+        return open_features(place or config.features, graph, encoder)
+    if place is not None:
+        raise UserError(f"the graph encoder {config.graph_encoder!r} reads no node features; leave --features out.")
+    return NoFeatures()
+
+
+@dataclass
+class Run:
+    """A trained model with everything it needs to answer a new question."""
+
+    folder: Path
+    about: dict[str, Any]
+    config: Config
+    graph: KnowledgeGraph
+    encoder: TextEncoder
+    features: NodeFeatures
+    model: KnowledgeAwareQA
+
+    def __post_init__(self) -> None:
+        self.model.graph_encoder.attach(self.graph)
+
+    @classmethod
+    def load(cls, folder: str | Path, kg: str | Path | None = None, features: str | None = None) -> Self:
+        """Load a run. ``kg`` names its graph's new place, or another graph of the same schema; ``features`` likewise."""
+        folder = Path(folder)
+        about = read_about(folder)
+        try:
+            config = Config.of(about["config"])
+        except UserError as error:
+            by = about.get("versions", {}).get("mhgrn", "another version")
+            now = version("mhgrn")
+            raise UserError(
+                f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that one, or train again."
+            ) from None
+        graph = _find_graph(folder, about, kg)
+        encoder = TextEncoder(config.text)
+        if encoder.identity()["weights"] != about["text_weights"]:
+            raise UserError(
+                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now;"
+                " put those in its place, or train again."
+            )
+        if "metrics" not in about and not (folder / WEIGHTS).exists():
+            raise UserError(f"the training of {folder} has not ended an epoch yet; go on with it by `mhgrn train` first.")
+        tensors = load_tensors(folder / WEIGHTS)
+        tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
+        # node features come from the encoder as it was before training
+        try:
+            node_features = features_for(config, graph, TextEncoder(config.text) if tuned else encoder, features)
+        except UserError as error:
+            if features is not None:
+                raise
+            raise UserError(f"the node features of {folder}: {error} Name their place with --features.") from None
+        if node_features.dim != about["feature_dim"]:
+            raise UserError(
+                f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."
+            )
+        model = build_model(config, encoder, node_features.dim, 2 * len(graph.schema))
+        rest = {k: t for k, t in tensors.items() if not k.startswith(TEXT_PREFIX)}
+        try:
+            model.load_state_dict(rest)
+            if tuned:
+                encoder.model.load_state_dict(tuned)
+        except RuntimeError as error:
+            what = str(error).splitlines()[-1].strip().rstrip(".")
+            raise UserError(
+                f"{folder / WEIGHTS} does not fit its settings ({what}); if another version of mhgrn wrote it, train it again."
+            ) from None
+        model.eval()
+        return cls(folder, about, config, graph, encoder, node_features, model)
+
+    def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
+        """Write settings and weights; encoder weights only if training changed them."""
+        tensors: dict[str, Tensor] = dict(self.model.state_dict())
+        if text_changed:
+            tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
+        save_tensors(self.folder / WEIGHTS, tensors)
+        write_json(self.folder / MARKER, self.about | {"metrics": metrics})
+
+
+def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
+    """The prepared data that a run was trained on, or ``data``."""
+    place = Path(data or read_about(folder)["data"]["folder"])
+    if data is None and not place.exists():
+        raise UserError(f"the data of {folder} was at {place}, where nothing is now; name its place with --data.")
+    return PreparedData.load(place)
+
+
+def describe(
+    config: Config, graph: KnowledgeGraph, encoder: TextEncoder, features: NodeFeatures, data: dict[str, Any]
+) -> dict[str, Any]:
+    """What a run folder says of itself."""
+    return {
+        "format": FORMAT,
+        "config": config.model_dump(),
+        "graph": str(graph.folder.absolute()) if graph.folder is not None else None,
+        "graph_fingerprint": graph.fingerprint,
+        "schema": graph.schema.to_dict(),
+        "text_weights": encoder.identity()["weights"],
+        "feature_dim": features.dim,
+        "data": data,
+        "versions": {name: version(name) for name in ("mhgrn", "torch", "transformers", "numpy")}
+        | {"python": platform.python_version()},
+    }
+
+
+def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> KnowledgeGraph:
+    if kg is None:
+        place = Path(about["graph"])
+        if not place.exists():
+            raise UserError(f"the graph of {folder} was at {place}, where nothing is now; name its place with --kg.")
+        graph = KnowledgeGraph.load(place)
+        if graph.fingerprint != about["graph_fingerprint"]:
+            raise UserError(
+                f"the graph at {place} has changed since {folder} was trained on it; name it with --kg to use it all the same,"
+                " or train again."
+            )
+        return graph
+    graph = KnowledgeGraph.load(kg)
+    theirs = [r["name"] for r in about["schema"]["relations"]]
+    ours = [r.name for r in graph.schema.relations]
+    if ours != theirs:
+        raise UserError(
+            f"{kg} has other relations than the graph {folder} was trained on"
+            f" ({len(ours)}: {', '.join(ours[:3])}…, not {len(theirs)}: {', '.join(theirs[:3])}…)."
+        )
+    return graph
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a run folder says of itself, checked."""
+    keys = ("config", "graph", "graph_fingerprint", "schema", "text_weights", "feature_dim", "data")
+    return read_marker(folder, MARKER, "run", FORMAT, keys)
+
+
+def parameter_count(module: torch.nn.Module) -> int:
+    """Trainable parameters."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)

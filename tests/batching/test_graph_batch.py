@@ -1,0 +1,142 @@
+"""Batches against naive enumeration."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from mhgrn.batching.graph_batch import GraphBatch, Links
+from mhgrn.errors import UserError
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.subgraphs.extract import Subgraph
+from mhgrn.subgraphs.prepared import PreparedData
+
+Edge = tuple[int, int, int]  # source, relation, target
+
+
+def edges_of(batch: GraphBatch) -> list[Edge]:
+    source, target = batch.edge_index.tolist()
+    return list(zip(source, batch.edge_type.tolist(), target, strict=True))
+
+
+def pairs(links: Links) -> list[tuple[int, int]]:
+    return sorted(zip(links.source.tolist(), links.target.tolist(), strict=True))
+
+
+def test_every_fact_becomes_two_edges_within_its_graph() -> None:
+    first = Subgraph(np.array([7, 9]), np.array([0, 1]), np.array([0]), np.array([2]), np.array([1]))
+    empty = Subgraph(*(np.zeros(0, np.int64) for _ in range(5)))
+    second = Subgraph(np.array([9, 7, 3]), np.array([0, 1, 2]), np.array([2, 2]), np.array([0, 1]), np.array([0, 0]))
+    batch = GraphBatch.collate([first, empty, second], 3)
+    assert batch.concepts.tolist() == [7, 9, 9, 7, 3]
+    assert batch.types.tolist() == [0, 1, 0, 1, 2]
+    assert batch.graph.tolist() == [0, 0, 2, 2, 2]
+    assert (batch.graph_count, batch.relation_count) == (3, 6)
+    assert sorted(edges_of(batch)) == sorted([(0, 2, 1), (1, 5, 0), (4, 0, 2), (2, 3, 4), (4, 1, 2), (2, 4, 4)])
+
+
+def test_the_edges_of_prepared_questions_are_the_graphs_facts(small_data: PreparedData, starter_graph: KnowledgeGraph) -> None:
+    batch = GraphBatch.collate([s for q in range(10) for s in small_data.subgraphs(q)], len(starter_graph.schema))
+    half = batch.relation_count // 2
+    facts = set(zip(starter_graph.heads().tolist(), starter_graph.relation.tolist(), starter_graph.tail.tolist(), strict=True))
+    edges = edges_of(batch)
+    assert len(edges) == len(set(edges)) > 0
+    for j, r, i in edges:
+        assert batch.graph[j] == batch.graph[i]
+        a, b = int(batch.concepts[j]), int(batch.concepts[i])
+        assert ((a, r, b) if r < half else (b, r - half, a)) in facts
+        assert (i, (r + half) % batch.relation_count, j) in set(edges)
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), graphs=st.integers(0, 4))
+def test_states_exits_and_links_are_those_of_the_edges(seed: int, graphs: int) -> None:
+    batch = oracles.random_batch(np.random.default_rng(seed), graphs, 2)
+    edges, states = edges_of(batch), batch.states
+    entered = sorted({(i, r) for _, r, i in edges})
+    left = sorted({(j, r) for j, r, _ in edges})
+    assert list(zip(states.node.tolist(), states.relation.tolist(), strict=True)) == entered
+    assert list(zip(states.exit_node.tolist(), states.exit_relation.tolist(), strict=True)) == left
+    assert pairs(states.edges) == sorted((left.index((j, r)), entered.index((i, r))) for j, r, i in edges)
+    assert pairs(states.first_edges) == sorted((j, entered.index((i, r))) for j, r, i in edges)
+    assert pairs(states.turns) == [(s, e) for s, (n, _) in enumerate(entered) for e, (m, _) in enumerate(left) if n == m]
+    assert pairs(states.ends) == [(s, n) for s, (n, _) in enumerate(entered)]
+    nodes = len(batch.concepts)
+    sizes = [(left, entered), (range(nodes), entered), (entered, left), (entered, range(nodes))]
+    for links, (sources, targets) in zip((states.edges, states.first_edges, states.turns, states.ends), sizes, strict=True):
+        assert links.target_count == len(targets)
+        assert len(links.source_pointer) == len(sources) + 1
+
+
+@given(links=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=20))
+def test_links_are_a_sparse_matrix_and_its_transpose(links: list[tuple[int, int]]) -> None:
+    source, target = torch.tensor(links, dtype=torch.long).view(-1, 2).T
+    found = Links.of(source, target, 5, 7)
+    assert pairs(found) == sorted(links)
+    assert found.target.tolist() == sorted(t for _, t in links)
+    for t in range(7):
+        assert sorted(found.source[found.pointer[t] : found.pointer[t + 1]].tolist()) == sorted(
+            s for s, other in links if other == t
+        )
+    for s in range(5):
+        rows = found.by_source[found.source_pointer[s] : found.source_pointer[s + 1]]
+        assert sorted(found.target[rows].tolist()) == sorted(t for other, t in links if other == s)
+
+
+def test_a_batch_moves_as_a_whole() -> None:
+    batch = oracles.random_batch(np.random.default_rng(0), 3, 2)
+    moved = batch.to("meta")
+    assert {t.device.type for t in vars(moved).values() if isinstance(t, torch.Tensor)} == {"meta"}
+    assert (moved.graph_count, moved.relation_count) == (3, 4)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), graphs=st.integers(1, 4))
+def test_to_pytorch_geometric_and_back(seed: int, graphs: int) -> None:
+    pytest.importorskip("torch_geometric")
+    batch = oracles.random_batch(np.random.default_rng(seed), graphs, 2)
+    x = torch.randn(len(batch.concepts), 3)
+    theirs = batch.to_pyg(x)
+    assert theirs.num_graphs == graphs
+    assert torch.equal(theirs.x, x)
+    back = GraphBatch.from_pyg(theirs, batch.relation_count)
+    assert sorted(edges_of(back)) == sorted(edges_of(batch))
+    for name in ("concepts", "types", "graph"):
+        assert torch.equal(getattr(back, name), getattr(batch, name)), name
+    assert (back.graph_count, back.relation_count) == (graphs, batch.relation_count)
+    for number, graph in enumerate(theirs.to_data_list()):  # each graph alone, its nodes counted from 0
+        nodes = (batch.graph == number).nonzero()[:, 0]
+        mine = batch.graph[batch.edge_index[0]] == number
+        assert graph.num_nodes == len(nodes)
+        assert torch.equal(graph.concepts, batch.concepts[nodes])
+        offset = int(nodes[0]) if len(nodes) else 0
+        assert sorted(map(tuple, graph.edge_index.T.tolist())) == sorted(
+            map(tuple, (batch.edge_index[:, mine] - offset).T.tolist())
+        )
+
+
+def test_from_pytorch_geometric_data_with_edges_alone() -> None:
+    data = pytest.importorskip("torch_geometric.data").Data(
+        edge_index=torch.tensor([[0, 1], [1, 2]]), edge_type=torch.tensor([0, 2]), num_nodes=4
+    )
+    batch = GraphBatch.from_pyg(data, 3)
+    assert edges_of(batch) == [(0, 0, 1), (1, 2, 2)]
+    assert (batch.types.tolist(), batch.graph.tolist(), batch.graph_count) == ([2] * 4, [0] * 4, 1)
+    assert batch.to_pyg().x is None
+    data.batch = torch.tensor([0, 0, 0, 1])
+    assert GraphBatch.from_pyg(data, 3).graph_count == 2
+    with pytest.raises(UserError, match="edge_type holds 0 … 2; of 2 relations"):
+        GraphBatch.from_pyg(data, 2)
+    del data.edge_type
+    with pytest.raises(UserError, match="no edge_type"):
+        GraphBatch.from_pyg(data, 3)
+
+
+def test_pytorch_geometric_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
+    with pytest.raises(UserError, match=r"pip install 'mhgrn\[pyg\]'"):
+        oracles.random_batch(np.random.default_rng(0), 1, 2).to_pyg()

@@ -1,0 +1,325 @@
+"""Grounding: the published rules against themselves written out naively, and each rule of ours on a text that needs it.
+
+All of our rules together are compared with the plain reference in tests/test_networkx_reference.py.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mhgrn.grounding.grounder import Grounder, Mentions
+from mhgrn.grounding.lemmas import BLACKLIST, STOP_WORDS, lemma, tokenise
+from mhgrn.grounding.statements import fill_in_the_blank
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg.kernels import MOST_SPANS, MOST_WORDS
+
+EDGE = set("my you it its your i he she his her they them their our we".split())
+WORDS = """desk desks school schools bake bakes baker bak the of it want wanted make one something store child children go going
+    went see saw seen to my could be at""".split()
+phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+vocabularies = st.lists(phrases.map(lambda p: p.replace(" ", "_")), min_size=2, max_size=25, unique=True)
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=10).map(" ".join)
+
+
+def graph_of(*names: str) -> KnowledgeGraph:
+    return KnowledgeGraph.from_facts([(name, "RelatedTo", "zebra") for name in names])
+
+
+def naive_pattern(concept: str) -> list[str] | None:
+    words = tokenise(concept)
+    if len(words) >= 5 or words[0] in EDGE or words[-1] in EDGE:
+        return None
+    if all(w in STOP_WORDS or lemma(w) in STOP_WORDS or lemma(w) in BLACKLIST for w in words):
+        return None
+    return [lemma(w) for w in words]
+
+
+def naive_ground(vocabulary: set[str], text: str, answer: str | None) -> set[str]:
+    words = tokenise(text)
+    spans: dict[str, set[str]] = {}
+    for concept in vocabulary:
+        pattern = naive_pattern(concept)
+        if pattern is None:
+            continue
+        for start in range(len(words)):
+            span = words[start : start + len(pattern)]
+            if [lemma(w) for w in span] != pattern or (answer is not None and span == tokenise(answer)):
+                continue
+            candidates = spans.setdefault(" ".join(span), set())
+            candidates.add(concept)
+            if len(pattern) == 1:
+                candidates.add(lemma(concept))
+    found = set()
+    for span_text, candidates in spans.items():
+        shortest = sorted(candidates, key=lambda c: (len(c), c))[:3]
+        for concept in shortest:
+            if concept not in BLACKLIST:
+                root = "_".join(lemma(w) for w in tokenise(concept))
+                found.add(root if root in shortest else concept)
+        found |= {c for c in candidates if c == span_text.replace(" ", "_")}
+    return found
+
+
+def naive_hard_ground(vocabulary: set[str], text: str) -> set[str]:
+    whole = text.lower().replace(" ", "_")
+    return {lemma(w) if lemma(w) in vocabulary else w for w in tokenise(text)} & vocabulary | {whole} & vocabulary
+
+
+def naive_mentions(vocabulary: set[str], statement: str, choice: str) -> tuple[set[str], set[str]]:
+    answer = naive_ground(vocabulary, choice, None)
+    question = naive_ground(vocabulary, statement, choice) - answer
+    answer = answer or naive_hard_ground(vocabulary, choice)
+    question = question or naive_hard_ground(vocabulary, statement)
+
+    def pruned(side: set[str]) -> set[str]:
+        return {
+            c for c in side & vocabulary if not (c.endswith("er") and c[:-2] in side) and not (c.endswith("e") and c[:-1] in side)
+        }
+
+    question = {c for c in pruned(question) if not any(w in STOP_WORDS for w in c.split("_"))}
+    answer = {c for c in pruned(answer) if not all(w in STOP_WORDS for w in c.split("_"))}
+    return question - answer, answer
+
+
+@settings(max_examples=150)
+@given(vocabulary=vocabularies, text=texts, answer=st.one_of(st.none(), phrases))
+def test_the_concepts_of_a_text_are_those_of_the_published_rules(vocabulary: list[str], text: str, answer: str | None) -> None:
+    graph = graph_of(*vocabulary)
+    assert Grounder(graph, published=True).concepts(text, answer) == sorted(naive_ground({*vocabulary, "zebra"}, text, answer))
+
+
+@settings(max_examples=150)
+@given(vocabulary=vocabularies, before=texts, choice=phrases, after=texts)
+def test_the_sides_of_a_statement_are_those_of_the_published_rules(
+    vocabulary: list[str], before: str, choice: str, after: str
+) -> None:
+    graph = graph_of(*vocabulary)
+    statement = f"{before} {choice} {after}"
+    question, answer = naive_mentions({*vocabulary, "zebra"}, statement, choice)
+    expected = Mentions(sorted(map(graph.id, question)), sorted(map(graph.id, answer)))
+    assert Grounder(graph, published=True).mentions(statement, choice) == expected
+
+
+def test_exact_mentions_of_the_answer_are_passed_over_but_not_their_parts() -> None:
+    grounder = Grounder(graph_of("furniture_store", "store", "furniture", "desk"))
+    text = "Furniture store desks are in a furniture store, not in furniture stores"
+    assert grounder.concepts(text) == ["desk", "furniture", "furniture_store", "store"]
+    assert "furniture_store" not in grounder.concepts("A desk in a furniture store", "Furniture Store")
+    assert {"furniture", "store"} <= set(grounder.concepts("A desk in a furniture store", "furniture store"))
+    assert "furniture_store" in grounder.concepts(text, "furniture store")  # the plural is another span
+
+
+def test_the_three_shortest_are_kept_and_the_one_spelled_out() -> None:
+    names = ["see_dog", "sees_dog", "saw_dogs", "seeing_dog", "seeing_dogs"]
+    grounder = Grounder(graph_of(*names))
+    assert grounder.concepts("saw dog") == ["see_dog"]  # the others are forms of it
+    assert grounder.concepts("seeing dogs") == ["see_dog", "seeing_dogs"]
+
+
+def names(graph: KnowledgeGraph, found: Mentions) -> tuple[list[str], list[str]]:
+    return [graph.name(c) for c in found.question], [graph.name(c) for c in found.answer]
+
+
+def test_a_longer_form_goes_where_it_is_of_the_same_word() -> None:
+    graph = graph_of("high", "higher", "farm", "farmer")
+    statement = "a farmer has a farm higher up"
+    assert names(graph, Grounder(graph).mentions(statement, "hill")) == (["high", "farm", "farmer"], [])
+    assert names(graph, Grounder(graph, published=True).mentions(statement, "hill")) == (["high", "farm"], [])
+    assert Grounder(graph).concepts("higher") == ["high"]
+    assert Grounder(graph_of("higher")).concepts("higher") == ["higher"]
+
+
+def test_a_lemma_that_is_no_concept_takes_no_concepts_place() -> None:
+    assert Grounder(graph_of("running")).concepts("she runs") == ["running"]
+    assert Grounder(graph_of("running"), published=True).concepts("she runs") == ["run"]  # which is then dropped
+    assert Grounder(graph_of("running", "run")).concepts("she runs") == ["run"]
+
+
+def test_a_stop_word_in_a_concept_of_the_question_drops_it_by_the_published_rules_only() -> None:
+    graph = graph_of("go_to_school", "school", "have_fun", "why", "of_the")
+    statement, choice = "Why do children go to school and have fun of the bus", "bus"
+    assert names(graph, Grounder(graph).mentions(statement, choice))[0] == ["go_to_school", "school", "have_fun"]
+    assert names(graph, Grounder(graph, published=True).mentions(statement, choice))[0] == ["school"]
+    for published in (False, True):
+        found = Grounder(graph, published).mentions("Children often", "go to school")
+        assert names(graph, found)[1] == ["go_to_school", "school"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("She rides a bike", ["ride_bike"]),
+        ("riding the bike", ["ride_bike", "riding_bike"]),
+        ("he rode his bike", ["ride_bike"]),
+        ("They wait their turn.", ["wait_turn"]),
+        ("apply for a job at the store", ["apply_for_job"]),
+        ("ride a new bike", []),
+        ("ride, a bike", []),
+        ("the bike they ride", []),
+        ("they watched the sky in the city at night", ["watch_sky_in_city"]),
+    ],
+)
+def test_articles_and_possessives_inside_a_span_are_passed_over(text: str, found: list[str]) -> None:
+    graph = graph_of("ride_bike", "riding_bike", "wait_turn", "apply_for_job", "watch_sky_in_city")
+    assert Grounder(graph).concepts(text) == found
+    assert Grounder(graph, published=True).concepts(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the dog's bowl", ["bowl", "dog", "dog_bowl"]),
+        ("James' car", ["car", "james"]),
+        ("an x-ray of ice-cream", ["ice_cream", "x-ray"]),
+        ("an x ray of Ice Cream", ["ice_cream", "x-ray"]),
+        ("ice creams, X-RAYS", ["ice_cream", "x-ray"]),
+        ("a grey theatre in colour", ["color", "gray", "theater"]),
+        ("Grey hair colours", ["color", "gray", "gray_hair"]),
+        ("travelling travellers", ["travel", "traveller"]),
+        ("the cafe\u0301, CAFÉ, ｃａｆé", ["cafe"]),
+        ("naïve", ["naive"]),
+        ("3rd of 2,000 in 10", ["10", "2000", "3rd"]),
+        ("“DOG”", ["dog"]),
+        ("🐶 dog🐶", ["dog", "🐶"]),
+        ("playing", ["play"]),
+    ],
+)
+def test_unusual_texts(text: str, found: list[str]) -> None:
+    graph = graph_of(
+        *"dog bowl dog_bowl james car x-ray ice_cream gray theater color gray_hair travel traveller".split(),
+        *"cafe naive 10 2000 3rd 🐶 play".split(),
+    )
+    assert Grounder(graph).concepts(text) == found
+
+
+def test_spellings_that_differ_by_a_rule_are_one_word_and_others_are_tried_where_the_first_is_no_concept() -> None:
+    graph = graph_of("colour", "color", "gray", "tyre", "tire")
+    assert Grounder(graph).concepts("a colour") == ["color", "colour"]
+    assert Grounder(graph).concepts("COLOURS") == Grounder(graph).concepts("a color") == ["color"]
+    assert Grounder(graph_of("colour")).concepts("a color") == ["colour"]
+    assert Grounder(graph).concepts("a grey tyre") == ["gray", "tyre"]
+
+
+def test_words_written_apart_or_with_a_wrong_letter_are_found_where_nothing_else_is() -> None:
+    graph = graph_of("saltshaker", "salt", "writing_instrument", "instrument", "sit_quietly", "hit", "cable")
+    assert Grounder(graph).concepts("a salt shaker") == ["salt", "saltshaker"]
+    assert Grounder(graph).concepts("his writing insturment") == ["instrument", "writing_instrument"]
+    assert Grounder(graph).concepts("he was sittting quietly") == ["sit_quietly"]
+    assert Grounder(graph).concepts("a table") == []  # a word, though it is no concept
+    assert Grounder(graph, published=True).concepts("his writing insturment, a salt shaker") == ["salt"]
+
+
+def test_both_spellings_of_a_hyphenated_concept_are_found() -> None:
+    graph = graph_of("x-ray", "x_ray")
+    for text in ("x-ray", "x ray"):
+        assert Grounder(graph).concepts(text) == ["x-ray", "x_ray"]
+
+
+def test_a_choice_is_passed_over_without_the_marks_around_it() -> None:
+    graph = graph_of("pretty_flower", "pretty_flowers", "flower")
+    assert Grounder(graph).concepts("pretty flowers was it", "Pretty flowers.") == ["flower"]
+    assert Grounder(graph).concepts("pretty flowers was it", '"pretty flowers"') == ["flower"]
+    assert Grounder(graph_of("3.5")).concepts("it was 3.5", "3.5.") == []
+
+
+def test_the_last_resort_finds_a_whole_text_of_many_words() -> None:
+    graph = graph_of("to_go_on_and_on_for_it", "desk")
+    for choice in ("To go on and on for it", "to go on and on for it.", "to go on-and-on for it"):
+        assert names(graph, Grounder(graph).mentions("desks", choice)) == (["desk"], ["to_go_on_and_on_for_it"])
+
+
+def test_the_last_resort_is_any_word_of_the_vocabulary() -> None:
+    graph = graph_of("one", "make", "the", "make_it")
+    found = Grounder(graph).mentions("The one we made", "make it")
+    assert [graph.name(c) for c in found.answer] == ["make", "make_it"]
+    assert [graph.name(c) for c in found.question] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "choice"), [("", ""), ("?", "!"), ("Nothing known here", "either"), ("desk", "desk"), ("😀", "👍"), (" ", "…")]
+)
+def test_texts_without_concepts_have_empty_sides(statement: str, choice: str) -> None:
+    found = Grounder(graph_of("desk")).mentions(statement, choice)
+    assert found == Mentions([], [0] if choice == "desk" else [])
+
+
+def test_a_graph_none_of_whose_concepts_can_be_looked_for_finds_none() -> None:
+    grounder = Grounder(KnowledgeGraph.from_facts([("it", "IsA", "you")]))
+    assert grounder.concepts("It is you") == []
+
+
+def test_grounding_does_not_depend_on_the_hash_seed() -> None:
+    script = """
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.grounding.grounder import Grounder
+names = ["saw", "see", "sees", "seen", "seeing", "saw_desk", "see_desks", "seen_desk", "sees_desk", "desk"]
+graph = KnowledgeGraph.from_facts([(n, "RelatedTo", "zebra") for n in names])
+print(Grounder(graph).concepts("he saw desks"), Grounder(graph).mentions("seen a desk", "saw"))
+"""
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert "see" in runs[0].stdout
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["dog ", "the ", "dog the ", "what? ", "what, ", "who ? . ", "people who ", "'s", "-", "a-", "1,000", ". ", "__ ", "é", "😀"],
+)
+def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
+    """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
+    stem = (part * 10_000)[:10_000]
+    words = tokenise(stem)
+    asked_of_all = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))  # looks at every span
+    asked_of_all._spans([asked_of_all._numbered(stem)], [b""])
+    spans = asked_of_all._seen.spans
+    assert spans.count <= MOST_SPANS * len(words)
+    assert spans.ptr[spans.count] <= 4 * MOST_WORDS * len(words)
+    statement = fill_in_the_blank(stem, "a dog")
+    found = Grounder(graph_of("dog", "cat")).mentions(statement, "a dog")
+    assert found.answer == [0]
+    assert found.question == []
+
+
+@given(st.lists(st.sampled_from(["dog", "the", "odd"]), min_size=1, max_size=40))
+def test_no_text_has_more_spans_than_there_is_room_for(words: list[str]) -> None:
+    grounder = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))
+    _, spans = grounder._spans([grounder._numbered(" ".join(words))], [b""])
+    assert len(spans) <= MOST_SPANS * len(words)
+    assert sum(map(len, (grounder._words_of(span, span + 1)[0] for span in spans.tolist()))) <= MOST_WORDS * len(words)
+
+
+def test_what_was_seen_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    grounder = Grounder(graph_of("dog", "cat"))
+    first = grounder.mentions("dogs and cats", "cat")
+    monkeypatch.setattr("mhgrn.grounding.grounder.REMEMBERED", 0)
+    assert grounder.mentions("dogs and cats", "cat") == first == Mentions([0], [2])
+
+
+def test_a_long_stem_has_the_concepts_of_its_parts() -> None:
+    grounder = Grounder(graph_of("dog", "cat", "dog_bowl", "ride_bike"))
+    parts = ["Dogs ride a bike.", "The cat's here; so is the dog's bowl!"]
+    assert grounder.concepts(" ".join(parts * 200)) == sorted({c for part in parts for c in grounder.concepts(part)})
+
+
+@given(
+    before=st.lists(st.sampled_from(["dog", "the", "a", "big", "sits", "x-ray", "cats,", "ride"]), max_size=6),
+    after=st.lists(st.sampled_from(["bike", "the", "dogs", "house.", "'s", "on"]), max_size=6),
+    choices=st.lists(st.sampled_from(["dog", "a big dog", "bike", "the", "Dogs.", "ride a", "x"]), min_size=1, max_size=4),
+    published=st.booleans(),
+)
+def test_statements_of_a_question_are_grounded_together_as_one_by_one(
+    before: list[str], after: list[str], choices: list[str], published: bool
+) -> None:
+    graph = graph_of("dog", "big_dog", "ride_bike", "dog_bike", "cat", "house", "dog_house", "x-ray", "bike_house", "sit_on_dog")
+    statements = [" ".join([*before, choice, *after]) for choice in choices]
+    [together] = Grounder(graph, published).mentioned(statements, choices, [len(choices)]).mentions()
+    assert together == [Grounder(graph, published).mentions(*each) for each in zip(statements, choices, strict=True)]

@@ -1,0 +1,155 @@
+"""Question files: what is read, and where a wrong line is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mhgrn.errors import UserError
+from mhgrn.questions.question import Question, find_splits, read_questions
+
+
+def line(number: int | str = 1, key: str | None = "B", texts: tuple[Any, ...] = ("bank", "river"), **more: Any) -> str:
+    choices = [{"label": label, "text": text} for label, text in zip("ABCDE", texts, strict=False)]
+    row = {"id": f"q{number}", "question": {"stem": "Where is it?", "choices": choices}}
+    return json.dumps(row | ({"answerKey": key} if key is not None else {}) | more)
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+    return path
+
+
+def test_published_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(
+        "\ufeff" + "\n".join([line(1), "", line(2, None), line(3, ""), line(4, "A", (" bank ", "bank"))]), encoding="utf-8"
+    )
+    one, two, three, four = read_questions(path)
+    assert one == Question("q1", "Where is it?", ("bank", "river"), 1, ("A", "B"))
+    assert two.answer is three.answer is None
+    assert (four.choices, four.answer) == (("bank", "bank"), 0)
+    assert one.label(1) == "B"
+
+
+def test_ids_and_labels_may_be_absent_or_numbers(tmp_path: Path) -> None:
+    plain = {"question": {"stem": " Where? ", "choices": [{"text": "a"}, {"text": "b"}, {"text": "c"}]}, "answerKey": "C"}
+    numbered = {
+        "id": 7,
+        "question": {"stem": "Where?", "choices": [{"label": 1, "text": "a"}, {"label": 2, "text": "b"}]},
+        "answerKey": 2,
+    }
+    first, second = read_questions(write(tmp_path / "q.jsonl", json.dumps(plain), json.dumps(numbered)))
+    assert first == Question("1", "Where?", ("a", "b", "c"), 2, ("A", "B", "C"))
+    assert (second.id, second.answer, second.labels) == ("7", 1, ("1", "2"))
+
+
+def test_a_choice_may_be_repeated_in_a_file_whatever_the_others_are(tmp_path: Path) -> None:
+    [question] = read_questions(write(tmp_path / "q.jsonl", line(texts=("a", "a", "a 1"))))
+    assert question.choices == ("a", "a", "a 1")
+
+
+def choices(*entries: Any) -> dict[str, Any]:
+    return {"stem": "Where?", "choices": list(entries)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no object with named values"),
+        ("3", "no object with named values"),
+        ('{"id": "x"}', "no stem: looked for question.stem or question_stem or stem or question, the row has id."),
+        (line(question="Where?"), "no choices: looked for question.choices or choices or choice_*, the row has id,"),
+        (line(question={"stem": "Where?", "choices": "a"}), "at least two choices"),
+        (line(question={"choices": [{"text": "a"}, {"text": "b"}]}), "the question is empty"),
+        (line(question=choices({"text": "a"}, {"text": "b"}) | {"stem": "  "}), "the question is empty"),
+        (line(question=choices({"label": "A"}, {"text": "b"})), "choice 1 is empty"),
+        (line(question=choices({"label": "A"}, {"label": "B"})), "the question.choices have no 'text' but label"),
+        (line(question=choices("a", {"text": "b"})), "choice 2 is not text"),
+        (line(question={"stem": "Where?", "choices": 3}), "question.choices is no list of choices but 3"),
+        (line(question={"stem": "Where?", "choices": {"text": ["a", "b"], "label": ["A"]}}), "1 labels for 2 choices"),
+        (line(id=None), "the id is empty"),
+        (line(id=[1]), "the id is neither text nor a whole number"),
+        (line(id=" "), "the id is empty"),
+        (line(question_concept=7), "the concept is not text"),
+        (line(key=1.5), "the answerKey is neither a label"),
+        (line(key=1), "the answerKey 1 is none of the labels A, B, nor a choice's text. If it counts the choices, declare"),
+        ('{"id": ' + "9" * 5000 + "}", "not JSON (Exceeds"),
+        ("[" * 100_000, "not JSON"),
+        (line(texts=("bank",), key="A"), "at least two choices"),
+        (line(texts=()), "at least two choices"),
+        (line(texts=("bank", " ")), "choice 2 is empty"),
+        (line(texts=("bank", None)), "choice 2 is empty"),
+        (line(texts=("bank", ["x"])), "choice 2 is not text"),
+        (line(key="E"), "answerKey 'E' is none of the labels A, B"),
+        (line(question=choices({"label": "B", "text": "a"}, {"label": "B", "text": "b"})), "label"),
+        (line("first"), "the id 'qfirst' is that of line 1 too"),
+        (line(texts=("bank", "half an emoji \ud83d")), "choice 2"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, wrong: str, message: str) -> None:
+    path = write(tmp_path / "q.jsonl", line("first"), "", wrong, line(4))
+    with pytest.raises(UserError, match=r"q\.jsonl:3: ") as raised:
+        list(read_questions(path))
+    assert message in str(raised.value)
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        list(read_questions(tmp_path / "nowhere.jsonl"))
+    (tmp_path / "latin.jsonl").write_bytes(line(1).encode() + b"\n" + '{"id": "é"}'.encode("latin-1"))
+    with pytest.raises(UserError, match=r"latin\.jsonl:\d: not UTF-8"):
+        list(read_questions(tmp_path / "latin.jsonl"))
+
+
+def test_a_question_put_by_a_person_is_checked() -> None:
+    assert Question.asked(" Where? ", ["a ", "b"]) == Question("", "Where?", ("a", "b"))
+    assert Question.asked("Where?", ["a", "b"]).label(1) == "B"
+    for stem, given, message in (
+        ("", ["a", "b"], "question is empty"),
+        ("Where?", ["a"], "at least two"),
+        ("Where?", ["a", ""], "choice 2 is empty"),
+        ("Where?", ["a", "b", "a"], "'a' is given twice"),
+    ):
+        with pytest.raises(UserError, match=message):
+            Question.asked(stem, given)
+
+
+def test_a_folder_gives_its_splits_in_order(tmp_path: Path) -> None:
+    write(tmp_path / "test_no_answers.jsonl", line(3, None))
+    write(tmp_path / "train_rand_split.jsonl", line(1))
+    write(tmp_path / "dev.jsonl", line(2))
+    write(tmp_path / "dev_complete.jsonl", line(2))
+    found = find_splits(tmp_path)
+    assert {split: [q.id for q in questions] for split, questions in found.items()} == {
+        "train": ["q1"],
+        "dev": ["q2"],
+        "test": ["q3"],
+    }
+    assert list(found) == ["train", "dev", "test"]
+    write(tmp_path / "dev2.jsonl", line(2))
+    with pytest.raises(UserError, match=r"2 files for dev \(dev\.jsonl, dev2\.jsonl\)"):
+        find_splits(tmp_path)
+
+
+def test_a_single_file_is_a_test_set(tmp_path: Path) -> None:
+    assert [q.id for q in find_splits(write(tmp_path / "mine.jsonl", line(1)))["test"]] == ["q1"]
+    with pytest.raises(UserError, match="does not exist"):
+        find_splits(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"holds no train"):
+        find_splits(tmp_path / "empty")
+
+
+def test_the_in_house_split_divides_the_training_set(tmp_path: Path) -> None:
+    write(tmp_path / "train.jsonl", *map(line, range(6)))
+    write(tmp_path / "dev.jsonl", line("d"))
+    write(tmp_path / "test.jsonl", line("hidden", None))
+    write(tmp_path / "inhouse_split_qids.txt", "q4", "q0", "q1")
+    found = {split: [q.id for q in questions] for split, questions in find_splits(tmp_path).items()}
+    assert found == {"train": ["q0", "q1", "q4"], "dev": ["qd"], "test": ["q2", "q3", "q5"]}
+    write(tmp_path / "inhouse_split_qids.txt", "q4", "q9")
+    with pytest.raises(UserError, match=r"1 ids are not in the training set, e\.g\. q9"):
+        find_splits(tmp_path)

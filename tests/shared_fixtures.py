@@ -1,0 +1,52 @@
+"""Shared set-up: no network, small shared artefacts, and where real data sets may be found."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
+import pytest
+import torch
+from hypothesis import settings
+
+from mhgrn.kg import KnowledgeGraph, build
+from mhgrn.starter import FACTS, HERE
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+
+torch.set_num_threads(1)
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("repeatable")
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real CommonsenseQA, OpenBookQA and ConceptNet, where they are."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the real data sets are not at {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def starter_graph(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    graph, _ = build([FACTS], schema="conceptnet")
+    graph.save(tmp_path_factory.mktemp("starter") / "graph")
+    return graph
+
+
+@pytest.fixture(scope="session")
+def small_questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first few starter questions of each split."""
+    folder = tmp_path_factory.mktemp("questions")
+    for split, count in (("train", 48), ("dev", 20), ("test", 20)):
+        lines = (HERE / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
+        (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_data(starter_graph: KnowledgeGraph, small_questions: Path, tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    options = PrepareOptions(statement="fill-in-the-blank", workers=1)
+    return prepare(small_questions, starter_graph, tmp_path_factory.mktemp("prepared") / "data", options)

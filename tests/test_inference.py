@@ -1,0 +1,232 @@
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.config import Config
+from mhgrn.errors import UserError
+from mhgrn.explain import Path as ReasoningPath
+from mhgrn.explain import to_path
+from mhgrn.grounding.grounder import Grounder
+from mhgrn.inference import Answer, QuestionAnswerer, _distinct
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg.graph import Fact
+from mhgrn.questions.question import Question
+from mhgrn.runs import Run
+from mhgrn.subgraphs.extract import Extractor
+from mhgrn.subgraphs.prepared import PreparedData, ground, statement_builder
+from mhgrn.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def qa(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> QuestionAnswerer:
+    config = Config.of({"training": {"epochs": 1}, "features": "random", "mhgrn": {"hops": 3}})
+    return QuestionAnswerer(train(small_data, config, tmp_path_factory.mktemp("run") / "run", starter_graph))
+
+
+CHOICES = ["schoolroom", "office", "classroom"]
+
+
+def test_an_answer_has_probabilities_and_a_path_of_facts(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
+    answer = qa.ask("Where would a child sit at a desk?", CHOICES, paths=1)
+    assert list(answer.probabilities) == CHOICES
+    assert sum(answer.probabilities.values()) == pytest.approx(1)
+    assert answer.probabilities[answer.choice] == max(answer.probabilities.values())
+    (path,) = answer.paths
+    assert path.facts
+    assert path.entity in answer.concepts["choices"][answer.choice]
+    assert path.concepts[-1] == path.entity
+    for fact, here, there in zip(path.facts, path.concepts, path.concepts[1:], strict=False):
+        assert starter_graph.holds(*fact)
+        assert {fact.head, fact.tail} == {here, there}
+    assert answer == qa.ask("Where would a child sit at a desk?", CHOICES, paths=1)
+    assert answer.to_dict()["paths"][0]["facts"] == [list(fact) for fact in path.facts]
+
+
+ASKED = "Where would a child sit at a desk?", CHOICES
+
+
+def test_paths_come_best_first_with_their_probabilities(qa: QuestionAnswerer) -> None:
+    answer = qa.ask(*ASKED, paths=5, effects=False)
+    distribution = qa.walks(*ASKED)
+    best = distribution.best_paths(5).walks
+    assert [(p.probability, p.ties) for p in answer.paths] == [(w.probability, w.ties) for w in best]
+    assert answer.masses == distribution.masses
+    assert sum(distribution.masses.values()) == pytest.approx(1)
+    assert [path.without for path in answer.paths] == [None] * len(best)
+    assert answer.without_graph is None
+    with pytest.raises(UserError, match="0 paths were asked for"):
+        qa.ask(*ASKED, paths=0)
+    with pytest.raises(UserError, match=r"'offices' is none of the choices. Did you mean office\?"):
+        qa.walks(*ASKED, "offices")
+    other = qa.walks(*ASKED, "office")
+    assert {to_path(w, other.batch, qa.run.graph).entity for w in other.best_paths(9).walks} <= {"office"}
+
+
+def test_effects_choose_among_paths_that_tie(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
+    """The effect shown is what the model says of the graph without the fact; of tied paths the one that matters most is shown."""
+    plain = qa.ask(*ASKED, paths=9, effects=False)
+    answer = qa.ask(*ASKED, paths=1)
+    (path,) = answer.paths
+    top = plain.paths[0].probability
+    assert path.probability == pytest.approx(top)
+    before = answer.probabilities[answer.choice]
+    tied = qa.ask(*ASKED, paths=9).paths
+    tied = [p for p in tied if p.probability == pytest.approx(top, rel=1e-8)]
+    drop = [round(sum(before - after for _, after in set(zip(p.facts, p.without, strict=True))), 6) for p in tied]
+    assert path.facts == tied[drop.index(max(drop))].facts
+    graph = qa.run.graph
+    mentions = ground(Question.asked(*ASKED), Grounder(graph), statement_builder("auto", []))
+    for fact, after in zip(path.facts, path.without or [], strict=True):
+        subgraphs = []
+        for one in map(Extractor(graph), mentions):
+            names = [graph.name(int(c)) for c in one.concepts]
+            relation = [graph.schema.relations[r].name for r in one.relation]
+            kept = [(names[h], r, names[t]) != fact for h, r, t in zip(one.head.tolist(), relation, one.tail.tolist(), strict=True)]
+            subgraphs.append(replace(one, head=one.head[kept], relation=one.relation[kept], tail=one.tail[kept]))
+        batch = GraphBatch.collate(subgraphs, len(graph.schema))
+        with torch.inference_mode():
+            s = qa.run.encoder.sentences([ASKED[0]] * len(CHOICES), CHOICES)
+            score = qa.run.model(s, qa.run.features.rows(batch.concepts), batch).score
+        assert float(torch.softmax(score, 0)[CHOICES.index(answer.choice)]) == pytest.approx(after, abs=1e-5)
+    assert answer.without_graph is not None
+    assert answer.without_graph != pytest.approx(before, abs=1e-6)
+
+
+def test_tied_paths_come_in_the_order_of_their_effects(qa: QuestionAnswerer) -> None:
+    facts = [(a, "AtLocation", place) for a in ("quokka", "wombat", "numbat") for place in ("desert", "fridge")]
+    question = "Where do the quokka, the wombat and the numbat live?"
+    answer = qa.ask(question, ["desert", "fridge"], facts=facts, paths=40)
+    before = answer.probabilities[answer.choice]
+    by_share: dict[str, list[float]] = {}
+    for path in answer.paths:
+        effects = dict(zip(path.facts, path.without or [], strict=True))
+        by_share.setdefault(f"{path.probability:.8g}", []).append(sum(before - after for after in effects.values()))
+    assert [float(share) for share in by_share] == sorted(map(float, by_share), reverse=True)
+    assert all(a >= b - 2e-6 for drops in by_share.values() for a, b in pairwise(drops))
+    assert any(max(drops) - min(drops) > 1e-5 for drops in by_share.values())  # there was something to choose
+
+
+def test_attention_is_plain_data(qa: QuestionAnswerer) -> None:
+    answer = qa.ask(*ASKED, attention=True)
+    assert answer.attention is not None
+    assert list(answer.attention["statements"]) == CHOICES
+    assert json.loads(json.dumps(answer.to_dict(), allow_nan=False))["attention"] == answer.attention
+    assert "attention" not in qa.ask(*ASKED).to_dict()
+
+
+def test_names_of_repeated_choices_are_distinct() -> None:
+    assert _distinct(Question("", "?", ("bus", "bus", "car"))) == ["bus (A)", "bus (B)", "car"]
+    assert _distinct(Question("", "?", ("bus", "bus", "bus (A)"))) == ["bus (A)", "bus (B)", "bus (A) (C)"]
+
+
+def test_a_model_without_a_graph_has_nothing_to_explain(
+    small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    config = Config.of({"training": {"epochs": 1}, "graph_encoder": "none"})
+    text = QuestionAnswerer(train(small_data, config, tmp_path / "run", starter_graph))
+    answer = text.ask(*ASKED, paths=3, attention=True)
+    assert (answer.paths, answer.masses, answer.without_graph, answer.attention) == ([], None, None, None)
+    assert answer.notes == ["this model reads no graph; there is no path to show."]
+    with pytest.raises(UserError, match="attends to no walks"):
+        text.walks(*ASKED)
+
+
+def test_several_layers_are_explained_too(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    config = Config.of({"training": {"epochs": 1}, "features": "random", "mhgrn": {"layers": 2}})
+    answer = QuestionAnswerer(train(small_data, config, tmp_path / "run", starter_graph)).ask(*ASKED, paths=3)
+    assert answer.paths
+    for path in answer.paths:
+        assert len(path.facts) == len(path.concepts) - 1 == len(path.without or [])
+        assert 0 < path.probability <= 1
+        assert all(starter_graph.holds(*fact) for fact in path.facts)
+
+
+def test_what_is_not_in_the_graph_is_answered_from_the_text_and_said(qa: QuestionAnswerer) -> None:
+    answer = qa.ask("Qwzx vbnm?", ["school", "zzyzx qqq"])
+    assert any("nothing in the question" in note for note in answer.notes)
+    assert any("zzyzx qqq" in note for note in answer.notes)
+    nothing = qa.ask("Qwzx vbnm?", ["zzyzx qqq", "xxkcd"])
+    assert nothing.paths == []
+    assert sum(nothing.probabilities.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("question", "choices", "message"),
+    [
+        ("", CHOICES, "question is empty"),
+        ("  ", CHOICES, "question is empty"),
+        ("Where?", [], "at least two choices, this one has 0"),
+        ("Where?", ["school"], "at least two choices, this one has 1"),
+        ("Where?", ["school", " "], "choice 2 is empty"),
+        ("Where?", ["school", "school"], "'school' is given twice"),
+    ],
+)
+def test_a_question_that_is_none_is_refused(qa: QuestionAnswerer, question: str, choices: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        qa.ask(question, choices)
+
+
+def test_a_text_too_long_to_be_read_whole_is_said(qa: QuestionAnswerer) -> None:
+    short, long = (qa.ask("Where is a desk? " * times, ["school", "patio"], effects=False) for times in (1, 40))
+    assert not any("max_length" in note for note in short.notes)
+    assert "the text has more than text.max_length=64 tokens; its end was not read." in long.notes
+
+
+@pytest.mark.parametrize("choices", ["patio", None, 3], ids=str)
+def test_choices_are_a_list(qa: QuestionAnswerer, choices: Any) -> None:
+    with pytest.raises(UserError, match="give a list of texts"):
+        qa.ask("Where?", choices)
+
+
+def test_the_text_of_an_answer(qa: QuestionAnswerer) -> None:
+    answer = Answer("Where?", "b", {"a": 0.25, "b": 0.75}, [], {"question": [], "choices": {}}, ["nothing was found."])
+    assert str(answer).splitlines() == ["Where?", "  → b   75.0%", "    a   25.0%", "    note: nothing was found."]
+    facts = [Fact("x_1", "IsA", "y"), Fact("b", "HasA", "y")]
+    two = ReasoningPath("b", facts, ["x_1", "y", "b"], -1.0, 1200, 0.5, [0.7, 0.8])
+    one = ReasoningPath("b", [Fact("x_1", "IsA", "b")], ["x_1", "b"], -1.0, 1, 0.25, [0.75])
+    same = replace(two, ties=1, without=[0.4, 0.4])
+    shown = replace(answer, paths=[two, one, same], without_graph=0.5, notes=[])
+    assert str(shown).splitlines()[3:] == [
+        "    because x 1 —IsA→ y ←HasA— b   (50% of attention, one of 1,200 such paths)",
+        "      without x 1 —IsA→ y: 75.0% → 70.0%",
+        "      without b —HasA→ y: 75.0% → 80.0%",
+        "    looked at x 1 —IsA→ b   (25% of attention)",  # taking it away does no harm
+        "      without this fact: 75.0% → 75.0%",
+        "    because x 1 —IsA→ y ←HasA— b   (50% of attention)",
+        "      without either fact: 75.0% → 40.0%",
+        "    without the graph: 75.0% → 50.0%",
+    ]
+
+
+def test_a_run_may_use_another_graph_of_the_same_relations(qa: QuestionAnswerer, tmp_path: Path) -> None:
+    run = qa.run
+    other = KnowledgeGraph.from_facts([("child", "AtLocation", "moon"), ("moon", "IsA", "place")], run.graph.schema)
+    other.save(tmp_path / "graph")
+    answer = QuestionAnswerer(Run.load(run.folder, kg=tmp_path / "graph")).ask("Where is the child?", ["moon", "school"])
+    assert answer.concepts["choices"]["moon"] == ["moon"]
+    assert answer.concepts["choices"]["school"] == []
+    different = KnowledgeGraph.from_facts([("child", "lives_on", "moon")])
+    different.save(tmp_path / "different")
+    with pytest.raises(UserError, match="other relations"):
+        Run.load(run.folder, kg=tmp_path / "different")
+
+
+def test_facts_can_be_added_for_one_answer(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
+    asked = "Where does a quokka live?", ["desert", "fridge"]
+    before = qa.ask(*asked)
+    assert before.concepts["question"] == ["live"] * starter_graph.knows_word("live")
+    facts = [("quokka", "AtLocation", "desert"), ("Quokka", "IsA", "animal")]
+    answer = qa.ask(*asked, facts=facts)
+    assert "quokka" in answer.concepts["question"]
+    assert answer.probabilities != before.probabilities
+    known = starter_graph.with_facts(facts)
+    assert all(known.holds(*fact) for path in answer.paths for fact in path.facts)
+    assert qa.ask(*asked) == before
+    with pytest.raises(UserError, match=r"'IsAn' is no relation of the graph. Did you mean IsA\?"):
+        qa.ask(*asked, facts=[("quokka", "IsAn", "animal")])

@@ -1,0 +1,244 @@
+"""The built-in encoder as it is; BERT, RoBERTa and DistilBERT as tiny random models of the same class."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+)
+
+from mhgrn.config import TextConfig
+from mhgrn.errors import UserError
+from mhgrn.text.encoder import SentenceVectors, TextEncoder, TokenStates
+
+WORDS = "where would a child sit at desk school yard q : a ?".split()
+SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
+
+
+def tiny(folder: Path, kind: str) -> Path:
+    """A random model and a tokeniser of whole words, laid out as BERT or RoBERTa do."""
+    vocabulary = {word: i for i, word in enumerate([*SPECIAL, *sorted(set(WORDS))])}
+    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
+    pair = "<s> $A </s> </s> $B </s>" if kind == "roberta" else "<s>:0 $A:0 </s>:0 $B:1 </s>:1"
+    tokeniser.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair=pair, special_tokens=[("<s>", vocabulary["<s>"]), ("</s>", vocabulary["</s>"])]
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokeniser, pad_token="<pad>", cls_token="<s>", sep_token="</s>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    size = {"vocab_size": len(vocabulary), "pad_token_id": 0}
+    heads = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, **size}
+    if kind == "bert":
+        BertModel(BertConfig(**heads)).save_pretrained(folder)
+    elif kind == "roberta":
+        RobertaModel(RobertaConfig(**heads)).save_pretrained(folder)
+    else:
+        DistilBertModel(DistilBertConfig(dim=8, n_layers=1, n_heads=2, hidden_dim=16, **size)).save_pretrained(folder)
+    return folder
+
+
+def shown(encoder: TextEncoder, stem: str, choice: str) -> str:
+    """The tokens that the model gets to see."""
+    seen: list[list[int]] = []
+    hook = encoder.model.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(kwargs["input_ids"][0].tolist()), with_kwargs=True
+    )
+    encoder.sentences([stem], [choice])
+    hook.remove()
+    return " ".join(encoder.tokenizer.convert_ids_to_tokens(seen[0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "input_format", "expected"),
+    [
+        ("bert", "default", "<s> where would a child sit ? </s> school </s>"),
+        ("bert", "add_qa_prefix", "<s> <unk> : where would a child sit ? </s> <unk> : school </s>"),
+        ("roberta", "default", "<s> where would a child sit ? </s> </s> school </s>"),
+        ("roberta", "no_extra_sep", "<s> where would a child sit ? </s> school </s>"),
+        ("roberta", "fairseq", "<s> <unk> : where would a child sit ? </s> <unk> : school </s>"),
+    ],
+)
+def test_pairs_are_laid_out_as_their_format_says(tmp_path: Path, kind: str, input_format: str, expected: str) -> None:
+    config = TextConfig(encoder=str(tiny(tmp_path, kind)), input_format=input_format)  # type: ignore[arg-type]
+    encoder = TextEncoder(config)
+    assert (encoder.encoding, encoder.pooling) == ("pair", "pooler")
+    assert shown(encoder, "where would a child sit ?", "school") == expected
+
+
+@pytest.mark.parametrize("input_format", ["default", "no_extra_sep"])
+def test_the_longer_of_stem_and_choice_is_cut(tmp_path: Path, input_format: str) -> None:
+    folder = tiny(tmp_path, "bert")
+    encoder = TextEncoder(TextConfig(encoder=str(folder), max_length=8, input_format=input_format))  # type: ignore[arg-type]
+    assert shown(encoder, "where would a child sit at a desk", "school yard") == "<s> where would a </s> school yard </s>"
+
+
+@pytest.mark.parametrize("pooling", ["pooler", "cls", "mean"])
+def test_a_vector_does_not_depend_on_the_others_in_its_batch(tmp_path: Path, pooling: str) -> None:
+    encoder = TextEncoder(TextConfig(encoder=str(tiny(tmp_path, "bert")), pooling=pooling))  # type: ignore[arg-type]
+    stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
+    together = encoder.sentences(stems, choices)
+    assert together.shape == (2, encoder.sentence_dim)
+    for i in range(2):
+        torch.testing.assert_close(encoder.sentences(stems[i : i + 1], choices[i : i + 1])[0], together[i])
+
+
+def test_a_model_without_pooler_says_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no pooler; set text\.pooling=mean"):
+        TextEncoder(TextConfig(encoder=str(tiny(tmp_path, "distilbert"))))
+
+
+def test_an_unknown_encoder_is_one_message() -> None:
+    with pytest.raises(UserError, match="'no-such/model' cannot be loaded"):
+        TextEncoder(TextConfig(encoder="no-such/model"))
+
+
+def edited(folder: Path, **changes: object) -> Path:
+    """A folder with other entries in its config.json."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+    return folder
+
+
+def weights_of(folder: Path, **settings: Any) -> str:
+    return str(TextEncoder(TextConfig(encoder=str(folder), **settings)).identity()["weights"])
+
+
+def test_an_encoder_is_the_same_wherever_it_is_and_whatever_saved_it(tmp_path: Path) -> None:
+    weights = weights_of(tiny(tmp_path / "one", "bert"))
+    moved = shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert weights_of(edited(moved, transformers_version="4.2.0", _name_or_path="elsewhere")) == weights
+    assert weights_of(edited(moved, hidden_act="relu")) != weights
+
+
+@pytest.mark.parametrize("pooling", ["pooler", "cls"])
+def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path, pooling: str) -> None:
+    folder = tiny(tmp_path, "roberta")
+    model = RobertaModel.from_pretrained(folder)
+    kept = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pooler.")}
+    model.save_pretrained(folder, state_dict=kept)
+    torch.manual_seed(1)
+    one = TextEncoder(TextConfig(encoder=str(folder), pooling=pooling))
+    torch.manual_seed(2)
+    other = TextEncoder(TextConfig(encoder=str(folder), pooling=pooling))
+    assert one.identity() == other.identity()
+    statement = ["where would a child sit"], ["desk"]
+    assert torch.equal(one.sentences(*statement), other.sentences(*statement))
+    assert float(one.model.pooler.dense.weight.detach().std()) == pytest.approx(0.02, rel=0.5)
+
+
+def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None:
+    def refused(folder: Path, says: str, **settings: Any) -> None:
+        with pytest.raises(UserError, match=says) as error:
+            TextEncoder(TextConfig(encoder=str(folder), **settings))
+        assert "\n" not in str(error.value)
+
+    bert = tiny(tmp_path / "bert", "bert")
+
+    def copy(name: str) -> Path:
+        return shutil.copytree(bert, tmp_path / name)
+
+    refused(edited(copy("sizes"), hidden_size=12), "cannot be loaded")
+    refused(edited(copy("layers"), num_hidden_layers=2), r"lacks weights, e\.g\. encoder\.layer\.1")
+    refused(bert, "text.max_length=513: .* reads no more than 512 tokens", max_length=513)
+    code = edited(copy("code"), auto_map={"AutoModel": "mine.Model", "AutoConfig": "mine.Config"}, model_type="mine")
+    (code / "mine.py").write_text("raise SystemExit('run')", encoding="utf-8")
+    refused(code, "cannot be loaded")
+    unpadded = copy("unpadded")
+    PreTrainedTokenizerFast(tokenizer_file=str(bert / "tokenizer.json"), unk_token="<unk>").save_pretrained(unpadded)
+    refused(unpadded, "no token to pad with")
+    wordless = copy("wordless")
+    vocabulary = {word: i for i, word in enumerate(SPECIAL)}
+    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=tokeniser, pad_token="<pad>", unk_token="<unk>").save_pretrained(wordless)
+    refused(wordless, "tokeniser that knows no word")
+
+
+@pytest.mark.parametrize("input_format", ["default", "fairseq"])
+def test_texts_that_are_cut_are_counted(tmp_path: Path, input_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = TextConfig(encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format)
+    encoder = TextEncoder(config)
+    pairs = [("where would a child sit", "desk"), ("where would a child sit " * 4, "desk")]
+    SentenceVectors.compute(encoder, pairs, None)
+    assert encoder.cut == 1
+    assert "1 texts have more than text.max_length=14 tokens" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def minilm() -> TextEncoder:
+    return TextEncoder(TextConfig())
+
+
+def test_the_built_in_encoder_knows_what_goes_together(minilm: TextEncoder) -> None:
+    assert (minilm.encoding, minilm.pooling, minilm.sentence_dim) == ("separate", "mean", 4 * 384)
+    child, pupil, stone = minilm.embed_all(["a child at school", "a pupil in class", "a stone in a river"], "")
+    torch.testing.assert_close(child.norm(), torch.tensor(384.0**0.5))
+    assert child @ pupil > child @ stone
+
+
+def test_cached_sentence_vectors_equal_the_encoders_own(minilm: TextEncoder, tmp_path: Path) -> None:
+    pairs = [("Where would a child sit?", "school"), ("What is cold?", "ice"), ("What is cold?", "fire")]
+    cache = tmp_path / "text.safetensors"
+    with torch.inference_mode():
+        direct = minilm.sentences(*zip(*pairs, strict=True))
+    for _ in range(2):  # computed, then read
+        vectors = SentenceVectors.compute(minilm, pairs, cache)
+        torch.testing.assert_close(vectors(torch.tensor([0, 1, 2])), direct, rtol=1e-4, atol=1e-4)
+    assert cache.is_file()
+    q, a, product, difference = direct.chunk(4, dim=1)
+    torch.testing.assert_close(product, q * a)
+    torch.testing.assert_close(difference, (q - a).abs())
+
+
+@pytest.mark.parametrize(
+    ("kind", "input_format", "encoding", "count"),
+    [
+        ("bert", "default", "pair", 7),
+        ("roberta", "default", "pair", 7),
+        ("roberta", "fairseq", "pair", 11),  # Q : and A :, of which Q and A are unknown words, but words
+        ("bert", "default", "separate", 7),
+    ],
+)
+def test_token_states_are_those_of_the_texts_own_tokens(
+    tmp_path: Path, kind: str, input_format: str, encoding: str, count: int
+) -> None:
+    config = TextConfig(encoder=str(tiny(tmp_path, kind)), input_format=input_format, encoding=encoding)  # type: ignore[arg-type]
+    encoder = TextEncoder(config)
+    stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
+    with torch.inference_mode():
+        s, tokens = encoder.read(stems, choices)
+        torch.testing.assert_close(s, encoder.sentences(stems, choices))
+        extra = count - 7
+        assert tokens.content.sum(1).tolist() == [7 + extra, 5 + extra]
+        assert tokens.states.shape == (2, count, 8)
+        # padding changes nothing
+        alone = encoder.read(stems[1:], choices[1:])[1]
+        torch.testing.assert_close(alone.states[0][alone.content[0]], tokens.states[1][tokens.content[1]])
+    cached = TokenStates.compute(encoder, list(zip(stems, choices, strict=True)), tmp_path / "tokens")
+    for which in ([0, 1], [1], [1, 1, 0]):
+        found = cached(torch.tensor(which))
+        for row, i in enumerate(which):
+            torch.testing.assert_close(
+                found.states[row][found.content[row]], tokens.states[i][tokens.content[i]], rtol=1e-3, atol=1e-3
+            )
+
+
+def test_token_states_are_computed_once(minilm: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("Where would a child sit?", "school"), ("What is cold?", "ice"), ("What is cold?", "fire")]
+    first = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
+    monkeypatch.setattr(TextEncoder, "_texts", None)
+    again = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
+    assert torch.equal(first.states, again.states)
+    assert torch.equal(first.content, again.content)

@@ -30,10 +30,11 @@ test: check  ## everything that checks a change: style, types, tests
 test-long: check  ## the tests of `make test` and those that take minutes
 	$(BIN)/pytest -n 2
 
-check: $(READY)  ## style and types
+check: $(READY)  ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

@@ -31,7 +31,7 @@ def test_the_python_example_runs(
 
 def test_the_example_with_pytorch_geometric_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch_geometric")
-    page = (ROOT / "docs" / "pyg.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "pytorch-geometric.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(block, names)  # the page's own text

@@ -127,5 +127,5 @@ def test_everything_comes_out_as_expected() -> None:
     found = run(seeds=2)
     assert len(found.cells) == len(SYSTEMS) * len(TASKS)
     others = {(cell.system, cell.task) for cell in found.cells.values() if not cell.came_out}
-    # it can tell these apart, but some seeds do not learn it to 95 %: docs/compositional.md
+    # it can tell these apart, but some seeds do not learn it to 95 %: docs/expressiveness.md
     assert others <= {("mhgrn, K = 2, W = 1", "order")}

@@ -54,9 +54,9 @@ def test_a_place_without_its_end_is_named_and_nothing_is_written(own_copy: Reque
 
 
 def test_the_documented_tables_are_those_of_the_results(tmp_path: Path) -> None:
-    documented = ROOT / "docs" / "reproduction.md"
+    documented = ROOT / "docs" / "results.md"
     copyfile(documented, tmp_path / "copy.md")
-    assert refresh(tmp_path / "copy.md", ROOT / "results") > 0
+    assert refresh(tmp_path / "copy.md", ROOT / "reproduction" / "results") > 0
     assert (tmp_path / "copy.md").read_text(encoding="utf-8") == documented.read_text(encoding="utf-8"), (
-        "bring it up to date: mhgrn reproduce table --into docs/reproduction.md"
+        "bring it up to date: mhgrn reproduce table --into docs/results.md"
     )

@@ -238,7 +238,7 @@ def test_what_is_neither_shipped_nor_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_schema_that_the_documentation_shows_is_one(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "knowledge-graphs.md").read_text(encoding="utf-8")
     (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "relations:" in text]
     (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
     schema = load_schema(tmp_path / "mine.yaml")

@@ -215,7 +215,7 @@ def test_choices_may_be_called_otherwise(tmp_path: Path) -> None:
 
 
 def test_the_declaration_of_the_manual(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "questions.md").read_text(encoding="utf-8")
     (declaration,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "splits:" in text]
     (tmp_path / "my-quiz.yaml").write_text(declaration, encoding="utf-8")
     for number, name in enumerate(("train", "dev", "easy", "hard")):

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mhgrn.config import Config, as_yaml
+from mhgrn.config import Config
 from mhgrn.encoders import registry
 from mhgrn.encoders.base import Dims
 from mhgrn.errors import UserError
 from mhgrn.runs import assemble, parameter_count
+from mhgrn.settings import as_yaml
 
 
 @dataclass(frozen=True)

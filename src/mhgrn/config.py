@@ -1,27 +1,20 @@
 """Settings of a run: typed, validated, and unforgiving of misspelt keys."""
 
-import math
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, create_model, field_validator
 
 from mhgrn.encoders import registry
 from mhgrn.errors import UserError, did_you_mean
-
-NO_YAML = (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError)  # the last ones: a tag its value does not fit
-
-
-class Section(BaseModel):
-    """Some settings under one name: typed, frozen, and a misspelt key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+from mhgrn.nn.components import Component, components
+from mhgrn.settings import Settings, merged, parse_override, put, read_yaml, validation_message
 
 
-class TextConfig(Section):
+class TextConfig(Settings):
     """The text encoder. ``auto`` means: ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others."""
 
     encoder: str = Field("minilm", description="minilm (built in), a folder, or a name on the Hugging Face hub")
@@ -36,29 +29,7 @@ class TextConfig(Section):
     learning_rate: float = Field(1e-5, gt=0)
 
 
-Component = Literal["typed_transform", "attention", "relation_attention", "type_attention", "transition", "unary"]
-"""A part of MHGRN that can be left out: U and b of equation 5 (then x = h); attention to walks (all, to relations, to node
-types); within the one to relations, τ and δ."""
-
-ABLATIONS: tuple[Component, ...] = ("typed_transform", "attention", "relation_attention", "type_attention")
-"""The rows of the paper's table 6, each as ``mhgrn.without=[name]``."""
-
-_PARTS: dict[Component, tuple[Component, ...]] = {
-    "attention": ("relation_attention", "type_attention"),
-    "relation_attention": ("transition", "unary"),
-}
-
-
-def components(names: Iterable[Component]) -> set[Component]:
-    """Named components with everything they consist of.
-
-    >>> sorted(components(["relation_attention"]))
-    ['relation_attention', 'transition', 'unary']
-    """
-    return {part for name in names for part in (name, *components(_PARTS.get(name, ())))}
-
-
-class MHGRNConfig(Section):
+class MHGRNConfig(Settings):
     hops: int = Field(2, ge=1, description="K, the longest walk")
     layers: int = Field(1, ge=1)
     hidden_dim: int = Field(100, ge=1)
@@ -114,7 +85,7 @@ class MHGRNConfig(Section):
         return context
 
 
-class EncoderConfig(Section):
+class EncoderConfig(Settings):
     """What the trained graph encoders have in common."""
 
     initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field("level", description="a standard deviation, or level")
@@ -174,11 +145,11 @@ class KVMemConfig(EncoderConfig):
     train_projection: bool = Field(True, description="train the map from node features to hidden_dim (published: left as it began)")
 
 
-class MostEdgesConfig(Section):
+class MostEdgesConfig(Settings):
     """Counts edges: nothing to set."""
 
 
-class EdgeTypesConfig(Section):
+class EdgeTypesConfig(Settings):
     """Counts edges by relation: nothing to set."""
 
 
@@ -214,7 +185,7 @@ class GSCConfig(EncoderConfig):
     hidden_dim: int = Field(32, ge=1, description="of the network that weighs edges")
 
 
-class TrainingConfig(Section):
+class TrainingConfig(Settings):
     epochs: int = Field(100, ge=1)
     max_steps: int | None = Field(None, ge=1, description="steps after which training ends; null: as many as the epochs have")
     patience: int = Field(2, ge=1, description="epochs without a better dev accuracy before stopping")
@@ -250,7 +221,7 @@ class TrainingConfig(Section):
     tensorboard: bool = Field(False, description="also write TensorBoard's files, to the run's folder")
 
 
-class Config(Section):
+class Config(Settings):
     """Everything that decides a run, besides its data.
 
     >>> Config.load(overrides=["mhgrn.hops=3"]).mhgrn.hops
@@ -292,14 +263,7 @@ class Config(Section):
         """Settings from a YAML file and ``key=value`` overrides (dots for sections), over their preset's."""
         given = read_yaml(Path(file), "settings") if file is not None else {}
         for override in overrides or []:
-            key, equals, value = override.partition("=")
-            if not equals:
-                raise UserError(f"--set {override}: write key=value, for example mhgrn.hops=3.")
-            try:
-                parsed = yaml.safe_load(value)
-            except NO_YAML:
-                raise UserError(f"--set {override}: {value!r} is not a value.") from None
-            _put(given, key.strip().split("."), parsed)
+            put(given, *parse_override(override))
         return cls.of(given)
 
     @classmethod
@@ -311,22 +275,18 @@ class Config(Section):
         registry.check(name)
         base = PRESETS[preset]
         if preset == "as_published":
-            base = _merged(base, PUBLISHED_WITH.get(name, {}))
+            base = merged(base, PUBLISHED_WITH.get(name, {}))
         model = _with_sections(cls, _others(name, given))
         try:
-            return cast(Self, model.model_validate(_merged(base, given)))
+            return cast(Self, model.model_validate(merged(base, given)))
         except ValidationError as error:
-            raise UserError(explain(error, model, "setting")) from None
+            raise UserError(validation_message(error, model, "setting")) from None
 
     @property
-    def encoder_settings(self) -> Section:
+    def encoder_settings(self) -> Settings:
         """The section of the graph encoder that is used."""
-        section: Section = getattr(self, registry.section(self.graph_encoder))
+        section: Settings = getattr(self, registry.section(self.graph_encoder))
         return section
-
-    def explained(self) -> str:
-        """As YAML, with what each setting means beside it."""
-        return "\n".join(_explained_lines(self))
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
@@ -408,82 +368,3 @@ def _with_sections(config: type[Config], names: tuple[str, ...]) -> type[Config]
         settings = registry.load(name).Settings
         sections[registry.section(name)] = (settings, settings())
     return create_model(config.__name__, __base__=config, __module__=__name__, **sections)
-
-
-def _explained_lines(section: Section, indent: str = "") -> list[str]:
-    lines = []
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, Section):
-            inner = _explained_lines(value, indent + "  ")
-            lines += [f"{indent}{name}:" if inner else f"{indent}{name}: {{}}", *inner]
-            continue
-        options = [str(o) for o in get_args(field.annotation)] if get_origin(field.annotation) is Literal else []
-        meaning = "; ".join(filter(None, [field.description, " | ".join(options)]))
-        lines.append(f"{indent}{name}: {as_yaml(value)}" + (f"  # {meaning}" if meaning else ""))
-    return lines
-
-
-def as_yaml(value: object) -> str:
-    """A value as ``--set`` and a file of settings take it.
-
-    >>> as_yaml(None), as_yaml(1e-15), as_yaml([1, "two"])
-    ('null', '1.0e-15', '[1, two]')
-    """
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
-
-
-def read_yaml(path: Path, what: str) -> dict[str, Any]:
-    """The top level of a YAML file of ``what``; nothing in it is ever run."""
-    if not path.is_file():
-        raise UserError(f"{path} does not exist; name a YAML file of {what}.")
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except NO_YAML as error:
-        where = getattr(error, "problem_mark", None)
-        line = f":{where.line + 1}" if where else ""
-        raise UserError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}).") from None
-    if not isinstance(data, dict):
-        raise UserError(f"{path}: {what} are `key: value` lines.")
-    return data
-
-
-def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
-    for key in keys[:-1]:
-        if not isinstance(tree.setdefault(key, {}), dict):
-            raise UserError(f"setting {key} is a value, not a section.")
-        tree = tree[key]
-    tree[keys[-1]] = value
-
-
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    both = dict(base)
-    for key, value in over.items():
-        mine = both.get(key)
-        both[key] = _merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
-    return both
-
-
-def explain(error: ValidationError, model: type[BaseModel], noun: str) -> str:
-    """The first thing that is wrong with a value for ``model``, whose keys are called ``noun``, in one sentence."""
-    first = error.errors()[0]
-    # a choice between types adds its own parts to the place of a setting
-    where: list[str] = []
-    section: Any = model
-    for part in map(str, first["loc"]):
-        where.append(part)
-        field = section.model_fields.get(part)
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
-            break
-        section = field.annotation
-    key = ".".join(where)
-    if first["type"] == "extra_forbidden":
-        return f"unknown {noun} {key}.{did_you_mean(where[-1], section.model_fields)}"
-    here = first["loc"][: len(where)]
-    reasons = dict.fromkeys(_sentence(e["msg"]) for e in error.errors() if e["loc"][: len(where)] == here)
-    return f"{noun} {key}: {' or '.join(reasons)}, not {first['input']!r}."
-
-
-def _sentence(message: str) -> str:
-    message = message.removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]

@@ -12,10 +12,11 @@ from torch.nn import functional
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import ABLATIONS, Config, MHGRNConfig
+from mhgrn.config import Config, MHGRNConfig
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.nn.components import ABLATIONS
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Self, TypeVar
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from mhgrn.config import Config, as_yaml, explain, read_yaml
+from mhgrn.config import Config
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.questions.fields import as_list
+from mhgrn.settings import as_yaml, read_yaml, validation_message
 from mhgrn_reproduction.titles import TRAINED, About
 
 
@@ -195,4 +196,4 @@ def _read(kind: type[Kind], name: str, folder: str, what: str) -> Kind:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        raise UserError(f"{name}: {explain(error, kind, 'key')}") from None
+        raise UserError(f"{name}: {validation_message(error, kind, 'key')}") from None

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
-from mhgrn.config import Section
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.settings import Settings as AnySettings
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class GraphEncoder(nn.Module):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line
     equation: ClassVar[str]  # what it implements, and where that is written
-    Settings: ClassVar[type[Section]]
+    Settings: ClassVar[type[AnySettings]]
 
     uses_graph: ClassVar[bool] = True
     uses_features: ClassVar[bool] = True  # without, node features are neither opened nor gathered
@@ -64,7 +64,7 @@ class GraphEncoder(nn.Module):
     out_dim: int = 0  # width of g
     reach: Reach | None = None  # what it reads of a graph, so that the rest is left out of its batches; all by default
 
-    def __init__(self, dims: Dims, settings: Section) -> None:
+    def __init__(self, dims: Dims, settings: AnySettings) -> None:
         super().__init__()
 
     def attach(self, graph: KnowledgeGraph) -> None:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import Component, components
 from mhgrn.errors import UserError
+from mhgrn.nn.components import Component, components
 from mhgrn.nn.layers import MLP, Constant, Dropout, Scale, TypedLinear, gelu, initialise
 from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, RelationWeights, WalkWeights
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
@@ -42,7 +42,7 @@ class MHGRNLayer(nn.Module):
     .. math:: h'_i = σ(V h_i + V' z_i), \\quad z_i = Σ_k softmax_k(⟨W s, z_i^k⟩/√d) z_i^k
 
     Widths are free: ``in_dim`` of h, ``message_dim`` of x and z, ``out_dim`` of h'; ``sentence_dim=0`` is no sentence, and what
-    would depend on it is learned as it is. ``without`` names components to leave out (:data:`mhgrn.config.Component`);
+    would depend on it is learned as it is. ``without`` names components to leave out (:data:`mhgrn.nn.components.Component`);
     ``context_transition`` adds to τ an MLP of s. Walks into other nodes than answers bring nothing with ``walks_to="answer"``.
 
     g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1 is never used, and one length leaves no choice:

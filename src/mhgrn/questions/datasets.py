@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
-from mhgrn.config import explain, read_yaml
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.questions.fields import Fields, Section, as_list
 from mhgrn.questions.tables import ENDINGS, Format, format_of
+from mhgrn.settings import read_yaml, validation_message
 
 BEGINNINGS = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
 INHOUSE_IDS = "inhouse_split_qids.txt"
@@ -49,7 +49,7 @@ class Dataset(Section):
         try:
             made = cls.model_validate(given)
         except ValidationError as error:
-            raise UserError(explain(error, cls, "key")) from None
+            raise UserError(validation_message(error, cls, "key")) from None
         if made.inhouse_ids and made.splits.test:
             raise UserError("inhouse_ids makes the test split, which splits.test names too; keep one of them.")
         if made.inhouse_ids and not made.splits.train:

@@ -167,7 +167,7 @@ def run_own(
     as_json: AsJson = False,
 ) -> None:
     """An experiment of your own: systems and settings in a YAML file like those of the paper's."""
-    from mhgrn.config import read_yaml
+    from mhgrn.settings import read_yaml
 
     read_yaml(experiment, "an experiment")
     _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)

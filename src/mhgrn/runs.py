@@ -14,7 +14,8 @@ from mhgrn.encoders import registry
 from mhgrn.encoders.base import Dims
 from mhgrn.errors import UserError
 from mhgrn.features import NodeFeatures, NoFeatures, open_features
-from mhgrn.io.files import load_tensors, read_marker, save_tensors, write_json
+from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.subgraphs.prepared import PreparedData

@@ -24,7 +24,8 @@ from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.errors import UserError
-from mhgrn.io.files import ArrayWriter, _here
+from mhgrn.io.arrays import ArrayWriter
+from mhgrn.io.atomic import partial_suffix
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import COLUMNS, PreparedData
 
@@ -258,7 +259,7 @@ def test_an_interrupted_build_leaves_nothing_and_is_done_again(data: PreparedDat
     folder = kept(data)
     whole = contents(folder)
     # a killed process could not clear away what it had written
-    left = folder.with_name(f".{folder.name}.partial-{_here()}{2**22 + 1}")
+    left = folder.with_name(f".{folder.name}.partial-{partial_suffix(2**22 + 1)}")
     folder.rename(left)
     (left / MARKER).unlink()
     assert contents(kept(data)) == whole
@@ -359,6 +360,6 @@ def test_numbers_out_of_range_are_noticed_before_they_do_harm(name: str, data: P
 def test_what_is_not_ours_is_left_alone(data: PreparedData) -> None:
     folder = kept(data)
     (folder / MARKER).unlink()
-    with pytest.raises(UserError, match="holds other things"):
+    with pytest.raises(UserError, match="contains other files"):
         WalkStore.beside(data, REACHES[1])
     assert (folder / "source.npy").is_file()

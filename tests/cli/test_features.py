@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Callable[[Project], list[object]], list[str]]] = {
         lambda p: [other_graph(p), "--only", p.data],
         ["{root}/data was prepared from another graph than {root}/other"],
     ),
-    "an output that is something else": (lambda p: [p.graph, "-o", p.data], ["{root}/data exists and holds other things"]),
+    "an output that is something else": (lambda p: [p.graph, "-o", p.data], ["{root}/data exists and contains other files"]),
     "vectors without a file": (lambda p: [p.graph, "--from", "vectors"], ["--from vectors needs a file"]),
     "a file for no vectors": (lambda p: [p.graph, p.root / "v.txt"], ["FILE is for --from vectors, not for --from triples"]),
     "an estimate of what is quick": (

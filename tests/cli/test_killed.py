@@ -17,7 +17,7 @@ import pytest
 from harness import COMMAND, ENVIRONMENT, TINY, Command, Project, contents, in_a_process, start
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import _here
+from mhgrn.io.atomic import partial_suffix
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE
 from mhgrn.subgraphs.prepared import PreparedData
@@ -211,7 +211,7 @@ def test_ctrl_c_during_training_keeps_the_best_so_far(own: Project, here: Comman
 
 def test_training_goes_on_where_a_killed_one_left_files(own: Project, here: Command) -> None:
     """A process killed before its first model leaves a partial folder beside the run's place."""
-    left = own.run.with_name(f".{own.run.name}.partial-{_here()}4194304")
+    left = own.run.with_name(f".{own.run.name}.partial-{partial_suffix(4194304)}")
     own.run.rename(left)
     trained = here("train", "--data", own.data, "-o", own.run, *TINY)
     assert trained.code == 0, trained

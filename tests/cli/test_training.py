@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from harness import COMMAND, ENVIRONMENT, Command, Project, in_a_process, start
 
-from mhgrn.io.files import load_about
+from mhgrn.io.tensors import load_metadata
 from tiny_encoder import letter_encoder
 
 QUICK = pytest.param(3, id="3 kills")
@@ -100,7 +100,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(project: Project, encoder: Pa
     assert "goes on from there" in err
     assert "Traceback" not in err
     assert not list(tmp_path.glob(".run.partial-*"))
-    saved = load_about(run / "checkpoint.safetensors")["place"]
+    saved = load_metadata(run / "checkpoint.safetensors")["place"]
     assert rows(run)[-1]["step"] == saved["step"] >= 1
     other = here(*command(project, run, encoder, seed=4, training__epochs=500, training__patience=500))
     assert other.code == 2
@@ -117,7 +117,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(project: Project, encoder: Pa
     _, err = child.communicate()
     assert f"going on with {tmp_path / 'copy'}" in err
     assert "goes on from there" in err
-    assert load_about(tmp_path / "copy" / "checkpoint.safetensors")["place"]["step"] > saved["step"]
+    assert load_metadata(tmp_path / "copy" / "checkpoint.safetensors")["place"]["step"] > saved["step"]
 
 
 def test_a_run_without_a_model_yet_says_so(project: Project, encoder: Path, tmp_path: Path, here: Command) -> None:

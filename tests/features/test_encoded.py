@@ -17,7 +17,8 @@ from mhgrn.features import BuiltFeatures, FeatureFolder, NameFeatures
 from mhgrn.features.accumulate import Accumulator
 from mhgrn.features.encoded import Occurrences, Work, feature_encoder, from_names, from_triples
 from mhgrn.features.verbalize import BATCH, span_sums, verbalise
-from mhgrn.io.files import fingerprint, save_tensors
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.tensors import save_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder

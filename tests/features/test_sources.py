@@ -13,7 +13,7 @@ from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, RandomFeatures, open_features
 from mhgrn.features.encoded import Work, from_names, from_triples
 from mhgrn.features.folder import Request
-from mhgrn.io.files import load_tensors
+from mhgrn.io.tensors import load_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.encoder import TextEncoder
 

@@ -147,7 +147,7 @@ def test_what_cannot_be_prepared_says_why_and_leaves_nothing(
     assert not target.parent.exists() or not list(target.parent.iterdir())
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match="holds other things"):
+    with pytest.raises(UserError, match="contains other files"):
         prepare(small_questions, starter_graph, tmp_path / "foreign")
 
 

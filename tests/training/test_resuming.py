@@ -18,7 +18,7 @@ import torch
 from mhgrn.batching import walk_store
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.io.files import held
+from mhgrn.io.locks import locked
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import read_about
 from mhgrn.subgraphs.prepared import PreparedData
@@ -118,7 +118,7 @@ def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(
     with pytest.raises(UserError, match="damaged"):
         train(config=settings(encoder), folder=folder, **how)
     (folder / CHECKPOINT).write_bytes(checkpoint)
-    with held(tmp_path / ".run.lock"), pytest.raises(UserError, match=r"another process is training in .*run; wait for it"):
+    with locked(tmp_path / ".run.lock"), pytest.raises(UserError, match=r"another process is training in .*run; wait for it"):
         train(config=settings(encoder), folder=folder, **how)
     # how often to save and to log decides nothing, and may change on the way
     run = train(config=settings(encoder, checkpoint_every="1 minutes", log_every=5), folder=folder, **how)

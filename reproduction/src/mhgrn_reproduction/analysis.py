@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import fingerprint
+from mhgrn.io.fingerprint import fingerprint
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn_reproduction.cells import read_result
 from mhgrn_reproduction.printed import result

@@ -10,7 +10,9 @@ from typing import Any
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.io.files import fingerprint, held, write_json
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.locks import locked
+from mhgrn.io.markers import write_json
 from mhgrn_reproduction.formats import DIGITS, CellResult, check
 
 FORMAT = 1
@@ -82,7 +84,7 @@ def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
 
     Experiments share runs, so it waits for another process that is at the same one.
     """
-    with held(runs / f".{cell.folder}.cell.lock", wait=True):
+    with locked(runs / f".{cell.folder}.cell.lock", wait=True):
         return _run_cell(cell, runs)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.io.files import write_text
+from mhgrn.io.atomic import write_text
 from mhgrn_reproduction import printed, tables
 from mhgrn_reproduction.summary import SUMMARY, read_summary
 from mhgrn_reproduction.titles import PRINTED, TRAINED

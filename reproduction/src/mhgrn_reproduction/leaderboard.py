@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mhgrn.io.files import write_text
+from mhgrn.io.atomic import write_text
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn_reproduction.cells import read_result
 from mhgrn_reproduction.formats import DIGITS

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import write_text
+from mhgrn.io.atomic import write_text
 from mhgrn_reproduction import printed, tables
 from mhgrn_reproduction.summary import SUMMARY, read_summary
 from mhgrn_reproduction.titles import NOT_IN_PAPER, PRINTED, TRAINED

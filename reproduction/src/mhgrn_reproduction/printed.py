@@ -12,7 +12,8 @@ import numpy as np
 from mhgrn.config import Config
 from mhgrn.encoders import registry
 from mhgrn.errors import UserError
-from mhgrn.io.files import read_marker, write_json, write_text
+from mhgrn.io.atomic import write_text
+from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import track
 from mhgrn.questions.question import check_questions
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import lemmatise
-from mhgrn.io.files import new_folder, write_json, write_text
+from mhgrn.io.atomic import write_text
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import write_json
 from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import Question, find_splits
 

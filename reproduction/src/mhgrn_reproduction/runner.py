@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from mhgrn.config import Config
 from mhgrn.encoders import registry
 from mhgrn.errors import UserError
-from mhgrn.io.files import read_marker, write_json, write_text
+from mhgrn.io.atomic import write_text
+from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import say
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder

@@ -1,12 +1,12 @@
 """From downloaded files to prepared questions: built once into a work folder, and found there by what they were made from."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import file_fingerprint, fingerprint
+from mhgrn.io.cache import user_cache
+from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
@@ -31,9 +31,8 @@ TRIPLES = (".csv.gz", ".tsv.gz", ".csv", ".tsv", ".nt.gz", ".nt", ".parquet")
 
 
 def default_work() -> Path:
-    """Where graphs, prepared questions and runs are kept: below $MHGRN_CACHE, or the user's cache folder."""
-    base = os.environ.get("MHGRN_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhgrn"
-    return Path(base) / "reproduce"
+    """Return the folder for graphs, prepared questions and runs, in the user's cache folder."""
+    return user_cache() / "reproduce"
 
 
 @dataclass(frozen=True)

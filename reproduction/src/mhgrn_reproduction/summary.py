@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.io.files import read_marker
+from mhgrn.io.markers import read_marker
 from mhgrn_reproduction.formats import Summary, check
 
 FORMAT = 1

@@ -21,7 +21,10 @@ from mhgrn.batching.walk_index import Longs, WalkIndex, blocks_of
 from mhgrn.compiled.buffers import Buffers
 from mhgrn.compiled.threads import in_parts
 from mhgrn.errors import UserError
-from mhgrn.io.files import ArrayWriter, fingerprint, load_array, new_folder, read_marker, save_array, write_json
+from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import bar, say
 from mhgrn.subgraphs.prepared import PreparedData
 

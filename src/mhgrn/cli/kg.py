@@ -50,7 +50,7 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Read files of triples into one graph folder."""
-    from mhgrn.io.files import check_replaceable
+    from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
     from mhgrn.kg.graph import HOLDS, MARKER
@@ -186,7 +186,7 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Join graphs into one: all their concepts and facts. Concepts of the first keep their numbers."""
-    from mhgrn.io.files import check_replaceable
+    from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.kg.merge import merge as merge_graphs

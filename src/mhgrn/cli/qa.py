@@ -169,11 +169,11 @@ def predict(
 ) -> None:
     """Answer every question of a file; one JSON object a line, with probabilities and paths."""
     from mhgrn.errors import UserError
-    from mhgrn.io.files import check_file, write_text
+    from mhgrn.io.atomic import check_file_writable, write_text
     from mhgrn.progress import track
     from mhgrn.questions.question import read_questions
 
-    check_file(output)
+    check_file_writable(output)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
     asked = list(read_questions(questions, dataset))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import write_bytes
+from mhgrn.io.atomic import write_bytes
 from mhgrn.progress import say
 
 if TYPE_CHECKING:

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import ArrayWriter, held, load_tensors, read_marker, save_tensors, write_json
+from mhgrn.io.arrays import ArrayWriter
+from mhgrn.io.locks import locked
+from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg.graph import Ints
 
 MARKER = "unfinished.json"
@@ -39,7 +42,7 @@ class Accumulator:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             busy = f"another process is building {self.folder}; wait for it, or name another folder with -o."
-            stack.enter_context(held(self.folder / "lock", busy=busy))
+            stack.enter_context(locked(self.folder / "lock", busy=busy))
             self._take_up()
             self._held = stack.pop_all()
         return self

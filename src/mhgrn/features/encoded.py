@@ -15,7 +15,8 @@ from mhgrn.errors import UserError
 from mhgrn.features.accumulate import Accumulator
 from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request, reached
 from mhgrn.features.verbalize import BATCH, check_offsets, name_vectors, span_sums, verbalise
-from mhgrn.io.files import check_replaceable, fingerprint
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 from mhgrn.text.encoder import TextEncoder

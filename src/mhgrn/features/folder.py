@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import ArrayWriter, fingerprint, load_array, new_folder, read_marker, save_array, write_json
+from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.subgraphs.prepared import PreparedData
 

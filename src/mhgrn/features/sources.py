@@ -14,7 +14,9 @@ from torch import Tensor
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.features.verbalize import name_sentence, name_vectors, span_sums
-from mhgrn.io.files import fingerprint, load_array, load_tensors, save_tensors
+from mhgrn.io.arrays import load_array
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.progress import say
 

@@ -15,7 +15,7 @@ import torch
 
 from mhgrn.errors import UserError
 from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
-from mhgrn.io.files import check_replaceable
+from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 

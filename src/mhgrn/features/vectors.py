@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
 from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
-from mhgrn.io.files import check_replaceable, file_fingerprint
+from mhgrn.io.fingerprint import file_fingerprint
+from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 

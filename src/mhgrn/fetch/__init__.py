@@ -16,7 +16,7 @@ import yaml
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.fetch.http import CHUNK, NoAnswer, download, forget, partial_of
-from mhgrn.io.files import write_json
+from mhgrn.io.markers import write_json
 from mhgrn.progress import bar
 
 RECORD = "sha256.json"

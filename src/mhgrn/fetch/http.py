@@ -11,7 +11,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import PARTIAL, write_json
+from mhgrn.io.atomic import PARTIAL
+from mhgrn.io.markers import write_json
 from mhgrn.progress import bar, say
 
 TIMEOUT = 10  # seconds to connect, and to wait for the next byte

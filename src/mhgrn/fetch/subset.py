@@ -18,7 +18,7 @@ from typing import Any
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.fetch import Fetched, Record, sources, take, wordnet
 from mhgrn.fetch.http import forget, partial_of
-from mhgrn.io.files import write_text
+from mhgrn.io.atomic import write_text
 from mhgrn.kg.schema import Schema
 from mhgrn.progress import say
 

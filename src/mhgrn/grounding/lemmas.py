@@ -7,7 +7,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from mhgrn.io.files import file_fingerprint, fingerprint, user_cache, write_bytes
+from mhgrn.io.atomic import write_bytes
+from mhgrn.io.cache import user_cache
+from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 
 RULES = 3  # the number of this module's rules: a graph is looked up by the rules its index was made with
 LEMMATISER = f"simplemma {version('simplemma')}, rules {RULES}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import file_fingerprint
+from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.kg.csr import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.grounding.lemmas import LEMMATISER, is_english, lemmatise
 from mhgrn.grounding.spelling import one_edit_away
-from mhgrn.io.files import fingerprint, load_array, new_folder, read_marker, save_array, write_json, write_text
+from mhgrn.io.arrays import load_array, save_array
+from mhgrn.io.atomic import write_text
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex

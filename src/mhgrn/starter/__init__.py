@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import LEMMATISER
-from mhgrn.io.files import file_fingerprint, fingerprint, held, user_cache
+from mhgrn.io.cache import user_cache
+from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.locks import locked
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
@@ -66,7 +68,7 @@ def starter_run() -> Path:
 
     folder = cache_folder()
     run = folder / "run"
-    with held(folder.with_name(f".{folder.name}.lock"), wait=True):
+    with locked(folder.with_name(f".{folder.name}.lock"), wait=True):
         if not (run / MARKER).is_file() or not read_about(run).get("finished"):
             say(f"training the starter model once, into {folder} …")
             starter = Starter.build(folder)

@@ -5,7 +5,8 @@ from typing import Any
 
 from mhgrn.errors import UserError
 from mhgrn.inference import QuestionAnswerer
-from mhgrn.io.files import check_file, write_json
+from mhgrn.io.atomic import check_file_writable
+from mhgrn.io.markers import write_json
 from mhgrn.progress import say
 from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, train_on_or_anew
 from mhgrn.training.examples import most_edges_accuracy
@@ -18,7 +19,7 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name a folder to work in.")
     if json_file is not None:
-        check_file(json_file)
+        check_file_writable(json_file)
     say(f"1/4  building the starter graph and preparing its questions in {folder}")
     starter = Starter.build(folder)
     graph, data = starter.graph, starter.data

@@ -16,17 +16,11 @@ from mhgrn.errors import UserError, did_you_mean
 from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
 from mhgrn.grounding.lemmas import LEMMATISER
 from mhgrn.grounding.statements import BUILDERS
-from mhgrn.io.files import (
-    ArrayWriter,
-    check_replaceable,
-    fingerprint,
-    load_array,
-    new_folder,
-    read_marker,
-    save_array,
-    write_json,
-    write_text,
-)
+from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.io.atomic import write_text
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.folders import check_replaceable, new_folder
+from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import bar, say

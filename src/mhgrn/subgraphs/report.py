@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
 from mhgrn.grounding.lemmas import lemmatise
-from mhgrn.io.files import check_replaceable, new_folder, write_json
+from mhgrn.io.folders import check_replaceable, new_folder
+from mhgrn.io.markers import write_json
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import track
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph

@@ -17,7 +17,10 @@ from torch.nn.utils.rnn import pad_sequence
 from mhgrn.config import TextConfig
 from mhgrn.encoders.base import Tokens
 from mhgrn.errors import UserError
-from mhgrn.io.files import ArrayWriter, load_array, load_tensors, new_folder, save_array, save_tensors, write_json
+from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import write_json
+from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.progress import say, track
 
 BATCH = 64

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import load_about, load_tensors, save_tensors
+from mhgrn.io.tensors import load_metadata, load_tensors, save_tensors
 from mhgrn.runs import TEXT_PREFIX, Run
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -76,7 +76,7 @@ def save_checkpoint(
 def load_checkpoint(run: Run, optimiser: torch.optim.Optimizer, scaler: Any) -> tuple[Place, Tensor]:
     """Put everything back as it was; returns the place and every process's random state."""
     path = run.folder / CHECKPOINT
-    tensors, about = load_tensors(path), load_about(path)
+    tensors, about = load_tensors(path), load_metadata(path)
     try:
         randomness = tensors.pop(RANDOM)
         parts: dict[str, dict[str, Tensor]] = {MODEL: {}, TEXT_PREFIX: {}, OPTIMISER: {}}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import check_file, write_text
+from mhgrn.io.atomic import check_file_writable, write_text
 from mhgrn.progress import track
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data, read_about
@@ -106,7 +106,7 @@ def ensemble(
         if sum(folder.resolve() == other.resolve() for other in folders) > 1:
             raise UserError(f"{folder} is named twice; every run of an ensemble counts once.")
     if output is not None:
-        check_file(Path(output))
+        check_file_writable(Path(output))
     asked = _questions(folders, data, split)
     known = [q.answer for q in asked]
     members, by_run = [], []

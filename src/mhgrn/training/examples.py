@@ -15,7 +15,7 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.batching.walk_store import Walks
 from mhgrn.encoders.base import Tokens
 from mhgrn.features import NameFeatures
-from mhgrn.io.files import fingerprint
+from mhgrn.io.fingerprint import fingerprint
 from mhgrn.model import Scores
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say

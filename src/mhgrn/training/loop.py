@@ -19,7 +19,10 @@ from torch.nn.utils import clip_grad_norm_
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.io.files import begin_folder, check_replaceable, held, take_place, write_json, write_text
+from mhgrn.io.atomic import write_text
+from mhgrn.io.folders import begin_folder, check_replaceable, replace_folder
+from mhgrn.io.locks import locked
+from mhgrn.io.markers import write_json
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import bar, say, silence
 from mhgrn.runs import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
@@ -73,7 +76,7 @@ def train(data: PreparedData, config: Config, folder: str | Path, graph: Knowled
         silence()
         return _train(data, config, folder, graph, force, processes)
     busy = f"another process is training in {folder}; wait for it, or name another folder."
-    with held(folder.with_name(f".{folder.name}.lock"), busy=busy):
+    with locked(folder.with_name(f".{folder.name}.lock"), busy=busy):
         return _train(data, config, folder, graph, force, processes)
 
 
@@ -128,7 +131,7 @@ def _keep(examples: Examples, folder: Path) -> None:
     row = {"epoch": 0, "dev_accuracy": accuracy(examples, "dev", live_text=False)}
     write_text(run.folder / "metrics.jsonl", json.dumps(row) + "\n")
     run.save(row, text_changed=False)
-    take_place(run.folder, folder)
+    replace_folder(run.folder, folder)
     run.folder = folder
     say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
 
@@ -398,7 +401,7 @@ class _Training:
 
     def _take_place(self) -> None:
         if self.run.folder != self.folder:
-            take_place(self.run.folder, self.folder)
+            replace_folder(self.run.folder, self.folder)
             self.run.folder = self.folder
 
     def _label(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.errors import UserError
-from mhgrn.io.files import append_text
+from mhgrn.io.atomic import append_text
 from mhgrn.training.checkpoints import Place
 
 METRICS = "metrics.jsonl"

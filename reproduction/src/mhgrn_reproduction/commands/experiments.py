@@ -30,7 +30,7 @@ def compositional(
 ) -> None:
     """Train every system on generated questions that some can tell apart and others cannot, by construction: some two minutes."""
     from mhgrn.errors import UserError
-    from mhgrn.io.files import write_json
+    from mhgrn.io.markers import write_json
     from mhgrn_reproduction.compositional import check_plots, run
 
     if file is not None and not as_json:

@@ -1,0 +1,71 @@
+"""Arrays in ``.npy`` files: memory-mapped when read, never unpickled."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mhgrn.errors import UserError
+from mhgrn.io.atomic import naming_file
+
+PIECE = 1 << 18  # bytes written at once; for larger writes Linux allocates large pages in its cache, which is slow
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """Memory-map a ``.npy`` array of at least one dimension."""
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; build its folder again.") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error}); build its folder again.") from None
+    if not isinstance(loaded, np.ndarray) or not loaded.ndim:
+        raise UserError(f"{path} is damaged (not an array with rows); build its folder again.")
+    return loaded.view(np.ndarray)  # slicing a numpy.memmap is several times slower
+
+
+class ArrayWriter:
+    """Append to a ``.npy`` file whose final length is unknown.
+
+    Args:
+        path: the file to write.
+        dtype: the type of its elements.
+        width: the number of columns; None writes a one-dimensional array.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike, width: int | None = None) -> None:
+        self.path = path
+        self.dtype = np.dtype(dtype)
+        self.length = 0
+        self._row = () if width is None else (width,)
+        self._file = path.open("wb+")
+        self._write_header()
+
+    def _write_header(self) -> None:
+        # numpy pads the header so that the length can grow in place
+        self._file.seek(0)
+        shape = (self.length, *self._row)
+        np.lib.format.write_array_header_1_0(self._file, {"descr": self.dtype.str, "fortran_order": False, "shape": shape})
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Write further elements, or rows, at the end."""
+        content = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8)
+        with naming_file(self.path):
+            for start in range(0, len(content), PIECE):
+                self._file.write(content[start : start + PIECE].data)
+        self.length += len(values)
+
+    def close(self) -> None:
+        """Write the length into the header. A file that was not closed reads as empty."""
+        with naming_file(self.path), self._file:
+            self._write_header()
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array of one or two dimensions. Unlike ``numpy.save``, a failed write names the file and the cause."""
+    writer = ArrayWriter(path, array.dtype, array.shape[1] if array.ndim > 1 else None)
+    try:
+        writer.append(array)
+    finally:
+        writer.close()

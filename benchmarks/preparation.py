@@ -43,7 +43,7 @@ def prepared(kg: Path, source: Path, name: str, folder: Path) -> float:
         one.write_text(json.dumps(question) + "\n", encoding="utf-8")
         prepare(one, graph, Path(place) / "data", PrepareOptions())
     start = time.perf_counter()
-    prepare(source, graph, folder, PrepareOptions(dataset=name, anew=True))
+    prepare(source, graph, folder, PrepareOptions(dataset=name))
     return time.perf_counter() - start
 
 

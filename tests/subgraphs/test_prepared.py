@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.grounding.grounder import Grounder, Mentions
+from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.question import Question, find_splits
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph, Subgraphs
@@ -114,6 +116,55 @@ def test_a_cap_is_part_of_the_fingerprint_and_of_the_report(
     sizes, whole = np.diff(capped.node_ptr), np.diff(small_data.node_ptr)
     np.testing.assert_array_equal(sizes, np.minimum(whole, 5))
     assert capped.about["report"]["nodes cut a statement"]["max"] == (whole - sizes).max()
+
+
+@dataclasses.dataclass(frozen=True)
+class _NewOptions(PrepareOptions):
+    min_degree: int = 3
+
+
+def test_a_new_option_with_its_default_changes_no_fingerprint(
+    small_data: PreparedData, small_questions: Path, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    options = _NewOptions(statement="fill-in-the-blank", workers=2)
+    same = prepare(small_questions, starter_graph, tmp_path / "same", options)
+    assert (same.fingerprint, same.about["settings"]) == (small_data.fingerprint, small_data.about["settings"])
+    other = prepare(small_questions, starter_graph, tmp_path / "other", dataclasses.replace(options, min_degree=4))
+    assert other.fingerprint != small_data.fingerprint
+
+
+def test_the_fingerprint_stands_for_content_not_for_versions(
+    small_data: PreparedData,
+    small_questions: Path,
+    starter_graph: KnowledgeGraph,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another release of the lemma dictionary changes nothing; other concepts in a question, or other splits, do."""
+    monkeypatch.setattr("mhgrn.grounding.lemmas.LEMMATISER", "simplemma 99")
+    assert "simplemma" not in (small_data.folder / "prepared.json").read_text(encoding="utf-8")
+    assert prepare(small_questions, starter_graph, tmp_path / "same", OPTIONS).fingerprint == small_data.fingerprint
+    monkeypatch.undo()
+    monkeypatch.setattr(Grounder, "mentioned", _without_last(Grounder.mentioned))
+    assert prepare(small_questions, starter_graph, tmp_path / "grounded", OPTIONS).fingerprint != small_data.fingerprint
+    monkeypatch.undo()
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    lines = {s: (small_questions / f"{s}.jsonl").read_text(encoding="utf-8").splitlines() for s in ("train", "dev", "test")}
+    lines["dev"].insert(0, lines["train"].pop())  # the same questions in the same order
+    for split, rows in lines.items():
+        (moved / f"{split}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    assert prepare(moved, starter_graph, tmp_path / "splits", OPTIONS).fingerprint != small_data.fingerprint
+
+
+def _without_last(function: Callable[..., Mentioned]) -> Callable[..., Mentioned]:
+    """Grounding that misses the last concept of each question."""
+
+    def mentioned(*args: Any) -> Mentioned:
+        found = [[Mentions(m.question[:-1], m.answer) for m in question] for question in function(*args).mentions()]
+        return Mentioned.of(found)
+
+    return mentioned
 
 
 def test_a_stale_or_missing_graph_is_refused_and_a_moved_one_found(

@@ -53,7 +53,6 @@ def prepare(
         Path | None,
         typer.Option(help="Folder for a report with path counts, as `mhgrn data report` writes it.", show_default=False),
     ] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Take nothing over from an earlier preparation in the folder.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Unset: as many as cores.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +65,7 @@ def prepare(
     from mhgrn.subgraphs.report import report as make_report
 
     threads = {"workers": workers} if workers else {}
-    options = PrepareOptions(statement, max_nodes, max_degree, anew=anew, dataset=dataset, **threads)
+    options = PrepareOptions(statement, max_nodes, max_degree, dataset=dataset, **threads)
     if report is not None:
         check_output(report)
         if report.resolve() == output.resolve():

@@ -101,10 +101,8 @@ def _room_for_facts(number: type[np.integer[Any]]) -> tuple[Ints, Ints, Ints]:
     return np.empty(0, number), np.empty(0, np.uint16), np.empty(0, number)
 
 
-def extract_all(
-    graph: KnowledgeGraph, chunks: Iterable[Mentioned | Subgraphs], limits: Limits, workers: int
-) -> Iterator[Subgraphs]:
-    """The subgraphs of many questions in their order, by several threads; chunks that are subgraphs already pass through."""
+def extract_all(graph: KnowledgeGraph, chunks: Iterable[Mentioned], limits: Limits, workers: int) -> Iterator[Subgraphs]:
+    """Extract the subgraphs of many questions with several threads; the results are in the order of ``chunks``."""
     free: list[Extractor] = []
 
     def extract(chunk: Mentioned) -> Subgraphs:
@@ -113,18 +111,14 @@ def extract_all(
         free.append(extractor)
         return found
 
-    pending: deque[Future[Subgraphs] | Subgraphs] = deque()
+    pending: deque[Future[Subgraphs]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for chunk in chunks:
-            pending.append(chunk if isinstance(chunk, Subgraphs) else pool.submit(extract, chunk))
-            if len(pending) > 4 * workers:  # so that a slow consumer does not fill the memory
-                yield _ready(pending.popleft())
+            pending.append(pool.submit(extract, chunk))
+            if len(pending) > 4 * workers:  # bounds the memory if the consumer is slow
+                yield pending.popleft().result()
         while pending:
-            yield _ready(pending.popleft())
-
-
-def _ready(found: Future[Subgraphs] | Subgraphs) -> Subgraphs:
-    return found if isinstance(found, Subgraphs) else found.result()
+            yield pending.popleft().result()
 
 
 @kernel

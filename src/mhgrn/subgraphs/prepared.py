@@ -1,20 +1,20 @@
-"""Questions with their subgraphs, ready for a model: one folder of mapped arrays, made from one graph by one recipe."""
+"""Prepared data: questions with the subgraphs of their choices, stored as a folder of memory-mapped arrays."""
 
 import gc
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
-from mhgrn.grounding.lemmas import LEMMATISER
 from mhgrn.grounding.statements import BUILDERS
 from mhgrn.io.arrays import ArrayWriter, load_array, save_array
 from mhgrn.io.atomic import write_text
@@ -22,14 +22,10 @@ from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.kg.strings import StringIndex
-from mhgrn.progress import bar, say
+from mhgrn.progress import bar
 from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import Question, find_splits
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, count_sides, extract_all
-
-if TYPE_CHECKING:
-    from mhgrn.subgraphs.reuse import Earlier
 
 MARKER = "prepared.json"
 HOLDS = ("*.npy", "questions.jsonl", "cache")
@@ -46,7 +42,12 @@ CHUNK = 32  # questions grounded and extracted at a time
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Questions of all splits in one row; statement ``statement_ptr[q] + c`` is choice c of question q."""
+    """Questions of all splits with their subgraphs. Choice c of question q is statement ``statement_ptr[q] + c``.
+
+    >>> data = PreparedData.load("prepared")  # doctest: +SKIP
+    >>> data.questions[data.split("dev")[0]].stem  # doctest: +SKIP
+    'Where would a child sit at a desk?'
+    """
 
     folder: Path
     about: dict[str, Any]
@@ -55,11 +56,9 @@ class PreparedData:
     statement_ptr: Ints
     node_ptr: Ints
     edge_ptr: Ints
-    cut: Ints  # nodes left out of each subgraph by a cap
+    cut: Ints  # [statements] nodes that a limit removed from each subgraph
     columns: dict[str, Ints]
-    used: Ints  # every concept that occurs, ascending
-    used_names: StringIndex
-    used_hash: Ints  # of the facts they had
+    used: Ints  # the concepts that occur in any subgraph, ascending
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -71,16 +70,15 @@ class PreparedData:
             with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
                 for line in lines:
                     row = json.loads(line)
-                    choices, labels = tuple(row["choices"]), tuple(row["labels"])
-                    questions.append(Question(row["id"], row["stem"], choices, row["answer"], labels, row.get("concept")))
+                    choices, labels = tuple(row["choices"]), tuple(row.get("labels", ()))
+                    questions.append(Question(row["id"], row["stem"], choices, row.get("answer"), labels, row.get("concept")))
         except (FileNotFoundError, ValueError, KeyError) as error:
             raise UserError(f"{folder / 'questions.jsonl'} is damaged ({error}); prepare the questions again.") from None
         splits, start = {}, 0
         for split, count in about["splits"].items():
             splits[split] = range(start, start + count)
             start += count
-        used = ("used", "used_hash", "used_ptr", "used_bytes", "used_slots")
-        arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", "cut", *COLUMNS, *used)}
+        arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", "cut", *COLUMNS, "used")}
         statement_ptr = np.cumsum([0, *(len(q.choices) for q in questions)])
         expected = {
             "questions.jsonl": (start, len(questions)),
@@ -88,8 +86,6 @@ class PreparedData:
             "node_ptr.npy": (about["statements"] + 1, len(arrays["node_ptr"])),
             "edge_ptr.npy": (about["statements"] + 1, len(arrays["edge_ptr"])),
             "cut.npy": (about["statements"], len(arrays["cut"])),
-            "used_hash.npy": (len(arrays["used"]), len(arrays["used_hash"])),
-            "used_ptr.npy": (len(arrays["used"]) + 1, len(arrays["used_ptr"])),
         }
         for name, (wanted, found) in expected.items():
             if found != wanted:
@@ -102,8 +98,7 @@ class PreparedData:
                 )
         columns = {name: arrays[name] for name in COLUMNS}
         pointers = statement_ptr, arrays["node_ptr"], arrays["edge_ptr"], arrays["cut"]
-        names = StringIndex.from_arrays("used", arrays)
-        return cls(folder, about, questions, splits, *pointers, columns, arrays["used"], names, arrays["used_hash"])
+        return cls(folder, about, questions, splits, *pointers, columns, arrays["used"])
 
     @property
     def fingerprint(self) -> str:
@@ -152,12 +147,32 @@ class PreparedData:
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    statement: str = "auto"  # fill-in-the-blank, append, or auto: as declared, or the former where most stems end in "?"
-    max_nodes: int | None = None  # cap on the nodes of a subgraph; the published setting is 200, cut by concept number
-    max_degree: int | None = None  # mentioned concepts with more neighbours are not followed to middles; see Limits
+    """How questions are prepared.
+
+    Args:
+        statement: How stem and choice become a statement: ``fill-in-the-blank``, ``append``, or ``auto`` (as the dataset declares,
+            otherwise ``fill-in-the-blank`` if most stems end in a question mark).
+        max_nodes: Largest number of nodes in a subgraph. The published setting is 200. None: no limit.
+        max_degree: Mentioned concepts with more neighbors are not expanded. None: no limit. See :class:`Limits`.
+        workers: Number of threads.
+        dataset: A built-in dataset declaration or a YAML file that says how to read the questions.
+
+    >>> PrepareOptions(max_nodes=200).settings("append")
+    {'statement': 'append', 'max_nodes': 200}
+    """
+
+    statement: str = "auto"
+    max_nodes: int | None = None
+    max_degree: int | None = None
     workers: int = os.cpu_count() or 1
-    anew: bool = False  # take nothing over from what an earlier preparation left in the folder
-    dataset: str | Path | None = None  # a shipped declaration's name or a YAML file, to read the questions by
+    dataset: str | Path | None = None
+
+    def settings(self, statement: str) -> dict[str, Any]:
+        """The statement builder that was chosen, and the options that can change a subgraph and differ from their defaults."""
+        without_effect = ("statement", "workers", "dataset")  # the dataset's effect is in the questions
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in without_effect}
+        defaults = {f.name: f.default for f in fields(self)}
+        return {"statement": statement, **{name: value for name, value in found.items() if value != defaults[name]}}
 
 
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
@@ -186,13 +201,16 @@ def statement_builder(name: str, questions: Sequence[Question]) -> str:
 def prepare(
     source: str | Path, graph: KnowledgeGraph, folder: str | Path, options: PrepareOptions = PrepareOptions()
 ) -> PreparedData:
-    """Ground the questions of ``source`` (a declaration, a folder with its splits, or a file) in ``graph`` and write ``folder``.
+    """Ground questions in a graph, extract the subgraphs of their choices, and write both to ``folder``.
 
-    What an earlier preparation in ``folder`` holds of the same questions is taken over where their part of the graph has not
-    changed; the result is the same as without it.
+    Args:
+        source: A YAML file that declares a dataset, a folder with train, dev and test files, or one file of questions.
+        graph: A graph that is saved in a folder.
+        folder: The folder to write. Prepared data that is already there is replaced.
+        options: See :class:`PrepareOptions`.
+
+    >>> prepare("questions/", KnowledgeGraph.load("graph"), "prepared")  # doctest: +SKIP
     """
-    from mhgrn.subgraphs.reuse import Earlier
-
     folder = Path(folder)
     check_replaceable(folder, MARKER, HOLDS)
     if graph.folder is None:
@@ -204,37 +222,36 @@ def prepare(
         raise UserError(f"{source} holds no question.")
     statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
     limits = Limits(options.max_nodes, options.max_degree)
-    settings = {"statement": statement, **limits._asdict(), "lemmatiser": LEMMATISER}
-    work = _Work(graph, statement, None if options.anew else Earlier.find(folder, settings, graph))
+    settings = options.settings(statement)
     rows = [_row(q) for q in questions]
-    with new_folder(folder, MARKER, HOLDS) as partial, _garbage_of_its_own():
+    with new_folder(folder, MARKER, HOLDS) as partial, _short_garbage_collection():
         encoded = map(json.JSONEncoder(ensure_ascii=False).encode, rows)
         write_text(partial / "questions.jsonl", "".join(f"{row}\n" for row in encoded))
         total = sum(len(q.choices) for q in questions)
         occurs = np.zeros(len(graph), dtype=np.bool_)
-        report = _write_subgraphs(partial, extract_all(graph, work.chunks(questions), limits, options.workers), total, occurs)
-        _write_used(partial, graph, np.flatnonzero(occurs))
+        grounded = _grounded(questions, Grounder(graph), statement)
+        written = _write_subgraphs(partial, extract_all(graph, grounded, limits, options.workers), total, occurs)
+        save_array(partial / "used.npy", np.flatnonzero(occurs))
+        counts = {split: len(found) for split, found in splits.items()}
         about = {
             "format": FORMAT,
             "dataset": declared.name,
-            "splits": {split: len(found) for split, found in splits.items()},
+            "splits": counts,
             "statements": total,
             "graph": str(graph.folder.absolute()),
             "graph_fingerprint": graph.fingerprint,
             "relations": len(graph.schema),
             "settings": settings,
-            "fingerprint": fingerprint(rows, list(splits), settings, graph.fingerprint),
-            "report": report,
+            "fingerprint": fingerprint(rows, counts, settings, graph.fingerprint, written.nodes_fingerprint),
+            "report": written.report,
         }
         write_json(partial / MARKER, about)
-    if work.earlier is not None:
-        say(f"{work.taken_over:,} of {len(questions):,} questions were taken over from the earlier preparation in {folder}.")
     return PreparedData.load(folder)
 
 
 @contextmanager
-def _garbage_of_its_own() -> Iterator[None]:
-    """Python looks for garbage among what is made from here on, not each time through all modules and questions as well."""
+def _short_garbage_collection() -> Iterator[None]:
+    """Garbage collection ignores the objects that exist now, such as modules and questions."""
     gc.freeze()
     try:
         yield
@@ -243,48 +260,24 @@ def _garbage_of_its_own() -> Iterator[None]:
 
 
 def _row(question: Question) -> dict[str, Any]:
-    return {name: value for name, value in vars(question).items() if name != "concept" or value is not None}
+    """A question as it is stored and fingerprinted: without the fields that have their default value."""
+    return {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
 
 
-class _Work:
-    """Questions → chunks of them, to be extracted or taken over from an earlier preparation."""
-
-    def __init__(self, graph: KnowledgeGraph, statement: str, earlier: "Earlier | None") -> None:
-        self.grounder = Grounder(graph)
-        self.statement = statement
-        self.earlier = earlier
-        self.taken_over = 0
-
-    def chunks(self, questions: Sequence[Question]) -> Iterator[Mentioned | Subgraphs]:
-        for start in range(0, len(questions), CHUNK):
-            chunk = questions[start : start + CHUNK]
-            if self.earlier is None:
-                yield ground_all(chunk, self.grounder, self.statement)
-            else:
-                yield from self._new_or_taken_over(chunk, self.earlier)
-
-    def _new_or_taken_over(self, questions: Sequence[Question], earlier: "Earlier") -> Iterator[Mentioned | Subgraphs]:
-        numbers = [earlier.number(question) for question in questions]
-        to_ground = [q for q, number in zip(questions, numbers, strict=True) if number is None or not earlier.same_graph]
-        grounded = iter(ground_all(to_ground, self.grounder, self.statement).mentions())
-        new: list[list[Mentions]] = []
-        for number in numbers:
-            mentions = None if number is not None and earlier.same_graph else next(grounded)
-            if number is None or (mentions is not None and not earlier.mentions_are(number, mentions)):
-                assert mentions is not None
-                new.append(mentions)
-                continue
-            if new:
-                yield Mentioned.of(new)
-                new = []
-            self.taken_over += 1
-            yield earlier.subgraphs(number)
-        if new:
-            yield Mentioned.of(new)
+def _grounded(questions: Sequence[Question], grounder: Grounder, statement: str) -> Iterator[Mentioned]:
+    """The mentioned concepts of all questions, in chunks."""
+    for start in range(0, len(questions), CHUNK):
+        yield ground_all(questions[start : start + CHUNK], grounder, statement)
 
 
-def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_]) -> dict[str, Any]:
-    """Write the columns of all subgraphs, mark the concepts in them in ``occurs``, and say how large they are."""
+class _Written(NamedTuple):
+    report: dict[str, Any]
+    nodes_fingerprint: str  # of the nodes of all subgraphs; with the graph's fingerprint it stands for their facts too
+
+
+def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_]) -> _Written:
+    """Write the columns of all subgraphs, and mark their concepts in ``occurs``."""
+    digests = {name: hashlib.sha256() for name in ("concepts", "types")}
     sizes: dict[str, list[Ints]] = {"nodes": [], "facts": [], "cut": []}
     of_sides: list[Ints] = []
     writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in COLUMNS.items()}
@@ -296,6 +289,8 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, o
                     raise UserError(f"a subgraph has {most:,} nodes, more than 65,535; cap it with --max-nodes or --max-degree.")
                 for name, writer in writers.items():
                     writer.append(getattr(chunk, name))
+                for name, digest in digests.items():
+                    digest.update(np.ascontiguousarray(getattr(chunk, name), dtype=COLUMNS[name]).data)
                 for name, parts in sizes.items():
                     parts.append(getattr(chunk, name))
                 of_sides.append(count_sides(chunk, occurs))
@@ -310,7 +305,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, o
     save_array(folder / "edge_ptr.npy", np.concatenate([[0], np.cumsum(facts)]))
     save_array(folder / "cut.npy", cut)
     question, answer = np.concatenate(of_sides, axis=1)
-    return {
+    report = {
         "without question concepts": int((question == 0).sum()),
         "without answer concepts": int((answer == 0).sum()),
         "without facts": int((facts == 0).sum()),
@@ -320,14 +315,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, o
         "facts a statement": spread(facts),
         **({"nodes cut a statement": spread(cut)} if cut.any() else {}),
     }
-
-
-def _write_used(folder: Path, graph: KnowledgeGraph, used: Ints) -> None:
-    """Which concepts occur, by name, and what facts they have: by this a later preparation knows what has changed."""
-    save_array(folder / "used.npy", used)
-    save_array(folder / "used_hash.npy", graph.facts_hash[used])
-    for name, array in graph.names.only(used).to_arrays("used").items():
-        save_array(folder / f"{name}.npy", array)
+    return _Written(report, fingerprint(node_ptr, *(digest.digest() for digest in digests.values())))
 
 
 def spread(values: NDArray[Any]) -> dict[str, int | float]:

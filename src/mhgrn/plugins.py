@@ -10,6 +10,7 @@ Both are loaded in the same way, when they are first used by name.
 """
 
 import pkgutil
+from collections.abc import Callable
 from importlib import import_module, metadata
 from types import ModuleType
 from typing import Generic, TypeVar
@@ -26,7 +27,8 @@ class Plugins(Generic[T]):
         kind: What messages call such a plug-in, for example ``"graph encoder"``.
         group: The entry-point group of other packages' plug-ins.
         package: The package whose modules are the built-in plug-ins. Modules whose name begins with an underscore are not.
-        base: ``"module:name"`` of the class that a plug-in is a subclass of. Without it, a plug-in is any object.
+        base: ``"module:name"`` of the class that a plug-in is a subclass of. Without it, a plug-in is any object; where a module
+            is named, it is the module's ``app``, or else the object named like the module.
         not_plugins: Modules of ``package`` that are no plug-ins.
     """
 
@@ -65,27 +67,44 @@ class Plugins(Generic[T]):
         built_in = self.built_in()
         if name in built_in:
             return self._pick(import_module(built_in[name]), name, built_in[name])
-        point = self.entry_points()[name]
-        try:
-            found = point.load()
-        except Exception as error:  # importing another package may raise anything
-            reason = f"{type(error).__name__}: {error}"
-            raise UserError(f"the {self.kind} {name!r} ({_origin(point)}) cannot be loaded: {reason}.") from error
-        return self._pick(found, name, _origin(point))
+        return self._import(self.entry_points()[name])
 
     def load_all(self) -> dict[str, T]:
         """Every plug-in, imported."""
         return {name: self.load(name) for name in self.names()}
 
+    def load_usable(self, report: Callable[[UserError], object]) -> dict[str, T]:
+        """Every plug-in that can be imported. For each other one of another package, ``report`` is called with the reason."""
+        found = {name: self._pick(import_module(module), name, module) for name, module in self.built_in().items()}
+        for point in sorted(metadata.entry_points(group=self.group), key=lambda point: point.name):
+            try:
+                if point.name in found:
+                    raise UserError(f"two {self.kind}s are called {point.name!r}; {_origin(point)} is not used.")
+                found[point.name] = self._import(point)
+            except UserError as error:
+                report(error)
+        return found
+
+    def _import(self, point: metadata.EntryPoint) -> T:
+        try:
+            found = point.load()
+        except Exception as error:  # importing another package may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            raise UserError(f"the {self.kind} {point.name!r} ({_origin(point)}) cannot be loaded: {reason}.") from error
+        return self._pick(found, point.name, _origin(point))
+
     def _pick(self, found: object, name: str, origin: str) -> T:
         """The plug-in itself, where a module is named: the one in it that is called ``name``."""
+        if isinstance(found, ModuleType) and self.base is None:
+            inside = found
+            found = getattr(inside, "app", None) or getattr(inside, inside.__name__.rpartition(".")[2], None)
+            if found is None:
+                raise UserError(f"the {self.kind} {name!r} ({origin}) has neither an `app` nor a function named like the module.")
         if isinstance(found, ModuleType) and self.base is not None:
-            inside = [o for o in vars(found).values() if self._fits(o) and getattr(o, "name", None) == name]
-            if len(inside) != 1:
-                raise UserError(
-                    f"{origin} should have one subclass of {self._base_name()} with name = {name!r}, not {len(inside)}."
-                )
-            found = inside[0]
+            named = [o for o in vars(found).values() if self._fits(o) and getattr(o, "name", None) == name]
+            if len(named) != 1:
+                raise UserError(f"{origin} should have one subclass of {self._base_name()} with name = {name!r}, not {len(named)}.")
+            found = named[0]
         if not self._fits(found):
             raise UserError(f"the {self.kind} {name!r} ({origin}) is not a subclass of {self._base_name()}.")
         return found  # type: ignore[return-value]

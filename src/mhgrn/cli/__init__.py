@@ -1,50 +1,67 @@
-"""The command line. Every command is a thin wrapper over a public function; heavy modules load when a command runs."""
+"""The command line.
+
+Each command or group of commands is one file of this folder, or a plug-in of another package (entry-point group
+``mhgrn.commands``): a function, or a :class:`typer.Typer`. A command checks its arguments, calls a public function and prints
+the result. Modules that load slowly are imported when a command runs.
+
+``PANEL`` in the module of a function, or ``rich_help_panel`` of a group, is the heading that ``mhgrn --help`` lists it under.
+"""
 
 import errno
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli import compare, data, features, fetch, kg, qa
 from mhgrn.errors import UserError
+from mhgrn.plugins import Plugins
 
 INTERRUPTED = 130
-UsageError: Any = typer.BadParameter.__mro__[1]  # typer has click's own, or a copy of it
+UsageError: Any = typer.BadParameter.__mro__[1]  # click's class, or typer's copy of it
 
-app = typer.Typer(
-    name="mhgrn",
-    help="Answer multiple-choice questions with a text encoder and a knowledge graph, and show the facts relied on.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(kg.app, name="kg")
-app.command("fetch")(fetch.fetch)
-app.add_typer(data.app, name="data")
-app.add_typer(features.app, name="features")
-qa.add_to(app)
-app.command("compare")(compare.compare)
+COMMANDS: Plugins[Callable[..., object]] = Plugins("command", group="mhgrn.commands", package="mhgrn.cli")
+PANELS = ("Ask", "Train", "Data")  # in the order of --help; those of other packages follow
+OTHER = "Commands of other packages"  # the panel of commands that name none
 
 
-def _add_commands_of_other_packages() -> None:
-    for point in metadata.entry_points(group="mhgrn.commands"):
-        command = point.load()
+def build_app(report: Callable[[UserError], object]) -> typer.Typer:
+    """The command line with every command that can be imported; ``report`` is called with what is wrong with any other."""
+    app = typer.Typer(
+        name="mhgrn",
+        help="Answer multiple-choice questions with a text encoder and a knowledge graph, and show the facts behind each answer.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_version)
+    found = COMMANDS.load_usable(report)
+    for name, command in sorted(found.items(), key=lambda item: _place_in_help(item[1])):
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=point.name)
+            app.add_typer(command, name=name, rich_help_panel=_panel(command))
+        elif callable(command):
+            app.command(name, rich_help_panel=_panel(command))(command)
         else:
-            app.command(point.name)(command)
+            report(UserError(f"the command {name!r} is neither a function nor a typer.Typer: {command!r}."))
+    return app
 
 
-_add_commands_of_other_packages()
+def _panel(command: object) -> str:
+    module = sys.modules.get(getattr(command, "__module__", ""))
+    panel = command.rich_help_panel if isinstance(command, typer.Typer) else getattr(module, "PANEL", None)
+    return panel if isinstance(panel, str) else OTHER
 
 
-@app.callback(invoke_without_command=True)
-def _options(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+def _place_in_help(command: object) -> int:
+    panel = _panel(command)
+    return PANELS.index(panel) if panel in PANELS else len(PANELS)
+
+
+def _version(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if show_version:
         print(f"mhgrn {metadata.version('mhgrn')}")
@@ -52,16 +69,16 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line: a wrong input is one message and exit code 2, Ctrl-C is exit code 130."""
+    """Run the command line. Wrong input prints one message and exits with 2; Ctrl-C exits with 130."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve whatever else runs
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large tensors in huge pages: torch takes them anew at every step
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow down everything else
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # huge pages: torch allocates its large tensors again at every step
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # rather a ? than nothing, where the terminal has not all characters
+            stream.reconfigure(errors="replace")  # print a ? for a character that the terminal does not have
     try:
-        code = app(standalone_mode=False) or 0
-        sys.stdout.flush()  # here, where an error of writing is still ours to report
+        code = build_app(_warn)(standalone_mode=False) or 0
+        sys.stdout.flush()  # here, where an error of writing can still be reported
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.exit(code)
@@ -76,20 +93,24 @@ def main() -> None:
     except UnicodeEncodeError as error:
         _fail(f"{error.object[error.start : error.end]!r} in {error.object[:60]!r} is half a character; write text as UTF-8.")
     except BrokenPipeError:
-        _drop_output()
+        _discard_output()
         sys.exit(1)
     except OSError as error:
         if error.filename is None:
-            _drop_output()
+            _discard_output()
         what = f"{error.filename}: " if error.filename else ""
         full = error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-        advice = " Free some space and run the command again; what was there before is untouched." if full else ""
+        advice = " Free some space and run the command again; existing files are unchanged." if full else ""
         _fail(f"{what}{error.strerror or error}.{advice}")
 
 
-def _drop_output() -> None:
-    """Send what is still to be printed nowhere, or Python complains of it once more at the end."""
+def _discard_output() -> None:
+    """Discard the output that is still buffered; Python would report the same error again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _warn(error: UserError) -> None:
+    print(f"mhgrn: warning: {error}", file=sys.stderr)
 
 
 def _fail(message: str) -> None:

@@ -1,30 +1,25 @@
 """mhgrn compare: the questions that two runs answer differently."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RunKg = Annotated[
-    Path | None, typer.Option("--kg", help="The graph, if it has moved, or another of the same schema.", show_default=False)
-]
-RunFolder = Annotated[Path, typer.Argument(help="Folder of a trained run.", show_default=False)]
+from mhgrn.cli._options import AsJson, RunData, RunFolder, RunGraph, Split
+
+PANEL = "Train"
 
 
 def compare(
     run_a: RunFolder,
     run_b: RunFolder,
-    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    most: Annotated[int, typer.Option(min=0, help="Explain at most so many.")] = 20,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Prepared data, if not each run's own place for it.", show_default=False)
-    ] = None,
-    kg: RunKg = None,
+    split: Split = "dev",
+    most: Annotated[int, typer.Option(min=0, help="Largest number of questions to explain.")] = 20,
+    data: RunData = None,
+    kg: RunGraph = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the questions that two runs answer differently, with what each says to them."""
+    """List the questions that two runs answer differently, with both explanations."""
     from mhgrn.comparison import compare as compare_runs
 
     found = compare_runs(run_a, run_b, split, most, data, kg)
@@ -38,6 +33,6 @@ def compare(
     more = f" ({found.flipped - len(found.flips):,} not shown)" if found.flipped > len(found.flips) else ""
     print(f"{split}: {found.flipped:,} of {found.questions:,} questions are answered differently{more};")
     if found.right is None:
-        print("  which are right is not known")
+        print("  the right answers are not known")
     else:
         print(f"  {run_a}: {found.right[0]:,} right\n  {run_b}: {found.right[1]:,} right")

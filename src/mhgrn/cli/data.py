@@ -1,4 +1,4 @@
-"""mhgrn data: look into data sets of questions."""
+"""mhgrn data: check, draw and report datasets of questions."""
 
 import json
 from dataclasses import asdict
@@ -7,30 +7,20 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Look at questions and what was prepared from them.", no_args_is_help=True)
+from mhgrn.cli._options import AsJson, DataGraph, Dataset, Image, MaxNodes, Prepared, Questions
 
-Prepared = Annotated[Path, typer.Argument(metavar="PREPARED", help="Folder of a prepared data set.", show_default=False)]
-Kg = Annotated[Path | None, typer.Option("--kg", help="The data's graph, if it has moved.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SHOWN = 20
+app = typer.Typer(help="Check questions, draw and count prepared subgraphs.", no_args_is_help=True, rich_help_panel="Data")
+
+SHOWN = 20  # problems
 
 
 @app.command()
 def check(
-    questions: Annotated[
-        Path,
-        typer.Argument(
-            help="A YAML file that declares a data set, a folder with train*, dev* and test* files, or one file.",
-            show_default=False,
-        ),
-    ],
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", help="A known data set's name or a YAML file, to read the questions by.", show_default=False),
-    ] = None,
+    questions: Questions,
+    dataset: Dataset = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count a data set's questions and say everything that is wrong with them, by file and line; exit code 2 if anything is."""
+    """Count the questions of a dataset and list its problems by file and line. Exit with 2 if there are any."""
     from mhgrn.errors import UserError
     from mhgrn.questions.question import check_questions
 
@@ -55,14 +45,16 @@ def check(
 def draw(
     prepared: Prepared,
     question: Annotated[str, typer.Argument(metavar="ID", help="A question's id.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Image to write, .svg or .png.", show_default=False)],
+    output: Image,
     choice: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="A choice's label. Unset: the right one's.", show_default=False)
+        str | None, typer.Option(metavar="LABEL", help="Label of a choice. Unset: the right choice.", show_default=False)
     ] = None,
-    split: Annotated[str | None, typer.Option(help="The question's split, if several have its id.", show_default=False)] = None,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Nodes to draw at most.")] = 40,
-    max_arrows: Annotated[int, typer.Option(min=1, help="Arrows to draw at most; one has all relations of its ends.")] = 80,
-    kg: Kg = None,
+    split: Annotated[str | None, typer.Option(help="The question's split, if its id is not unique.", show_default=False)] = None,
+    max_nodes: MaxNodes = 40,
+    max_arrows: Annotated[
+        int, typer.Option(min=1, help="Largest number of arrows; one arrow stands for all relations of its ends.")
+    ] = 80,
+    kg: DataGraph = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the subgraph of a question and one of its choices."""
@@ -83,11 +75,11 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for report.json and paths.png.", show_default=False)
     ] = None,
-    hops: Annotated[int, typer.Option(min=1, max=16, help="Count paths of up to so many hops.")] = 5,
-    kg: Kg = None,
+    hops: Annotated[int, typer.Option(min=1, max=16, help="Longest paths to count, in hops.")] = 5,
+    kg: DataGraph = None,
     as_json: AsJson = False,
 ) -> None:
-    """Concepts found, sizes of subgraphs, and the number of paths in them by nodes and by hops."""
+    """Report the concepts found, the sizes of the subgraphs, and the number of paths by nodes and hops."""
     from mhgrn.subgraphs.prepared import PreparedData
     from mhgrn.subgraphs.report import check_output
     from mhgrn.subgraphs.report import report as make_report

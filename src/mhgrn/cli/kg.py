@@ -1,4 +1,4 @@
-"""mhgrn kg: build, look at and alter knowledge graphs."""
+"""mhgrn kg: build, inspect and change knowledge graphs."""
 
 import json
 import shlex
@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Build a knowledge graph from files of triples, and look into it.", no_args_is_help=True)
+from mhgrn.cli._options import AsJson, GraphFolder, Image, MaxNodes, Output
 
-Graph = Annotated[Path, typer.Argument(metavar="GRAPH", help="Folder of a built graph.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)]
+app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
 
 
 @app.command()
@@ -26,12 +24,12 @@ def build(
     output: Output,
     schema: Annotated[
         str | None,
-        typer.Option(help="conceptnet, or a YAML file. Unset: ConceptNet's for its release, else one relation for each name."),
+        typer.Option(help="conceptnet, or a YAML file. Unset: conceptnet for its releases, otherwise one relation per name."),
     ] = None,
     language: Annotated[str, typer.Option(help="ConceptNet only: the language to keep.")] = "en",
     published_names: Annotated[
         bool,
-        typer.Option("--published-names", help="ConceptNet only: name concepts by the last part of their URI, as published."),
+        typer.Option("--published-names", help="ConceptNet only: name concepts by the last part of their URI (published code)."),
     ] = False,
     any_characters: Annotated[
         bool, typer.Option("--any-characters", help="ConceptNet only: keep concepts that are not purely alphabetic.")
@@ -39,17 +37,17 @@ def build(
     keep_pruned: Annotated[
         bool, typer.Option("--keep-pruned", help="Keep the relations and concepts that the schema prunes.")
     ] = False,
-    keep_self_loops: Annotated[bool, typer.Option("--keep-self-loops", help="Keep facts that join a concept with itself.")] = False,
+    keep_self_loops: Annotated[bool, typer.Option("--keep-self-loops", help="Keep facts from a concept to itself.")] = False,
     concepts: Annotated[
         Path | None,
-        typer.Option(help="A file of concepts, one a line, to number first, with facts or without.", show_default=False),
+        typer.Option(help="File of concepts, one per line, to number first, with or without facts.", show_default=False),
     ] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="Keep the weights of facts (of a repeated one, the first).")] = False,
-    min_weight: Annotated[float | None, typer.Option(help="Leave out facts of a smaller weight.", show_default=False)] = None,
-    max_bad: Annotated[float, typer.Option(min=0, max=1, help="Share of malformed rows past which nothing is built.")] = 0.01,
+    weights: Annotated[bool, typer.Option("--weights", help="Keep weights of facts. A repeated fact keeps its first.")] = False,
+    min_weight: Annotated[float | None, typer.Option(help="Leave out facts with a smaller weight.", show_default=False)] = None,
+    max_bad: Annotated[float, typer.Option(min=0, max=1, help="Largest share of malformed rows before it fails.")] = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Read files of triples into one graph folder."""
+    """Build a graph folder from files of triples."""
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
@@ -92,12 +90,12 @@ def build(
 
 @app.command()
 def show(
-    graph: Graph,
-    concept: Annotated[str, typer.Argument(help="A concept; spaces or underscores.", show_default=False)],
-    limit: Annotated[int, typer.Option(min=1, help="Facts to show at most.")] = 50,
+    graph: GraphFolder,
+    concept: Annotated[str, typer.Argument(help="A concept, with spaces or underscores.", show_default=False)],
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of facts to show.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """A concept's facts."""
+    """Show the facts of a concept."""
     from mhgrn.kg import KnowledgeGraph
 
     facts = KnowledgeGraph.load(graph).facts_of(concept)
@@ -111,13 +109,13 @@ def show(
 
 
 @app.command()
-def export(graph: Graph, output: Output, as_json: AsJson = False) -> None:
-    """Write a graph as text: facts.tsv, concepts.txt and schema.yaml, from which `kg build` makes the same graph again."""
+def export(graph: GraphFolder, output: Output, as_json: AsJson = False) -> None:
+    """Write a graph as text: facts.tsv, concepts.txt and schema.yaml. `kg build` builds the same graph from them."""
     from mhgrn.kg import KnowledgeGraph
 
     loaded = KnowledgeGraph.load(graph)
     loaded.export(output)
-    # of a graph that was not imported, all that is there is meant to be
+    # a graph that was not imported keeps everything it has
     options = loaded.about["source"].get("options", {"prune": False, "self_loops": True})
     flags = {"--weights": loaded.weight is not None, "--keep-pruned": not options.get("prune", True)}
     flags["--keep-self-loops"] = options.get("self_loops", False)
@@ -132,8 +130,10 @@ def export(graph: Graph, output: Output, as_json: AsJson = False) -> None:
 
 
 @app.command("shuffle-relations")
-def shuffle_relations(graph: Graph, output: Output, seed: Annotated[int, typer.Option(min=0)] = 0, as_json: AsJson = False) -> None:
-    """Write the same edges with their relation labels dealt out at random: a control for what relations contribute."""
+def shuffle_relations(
+    graph: GraphFolder, output: Output, seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0, as_json: AsJson = False
+) -> None:
+    """Write the same edges with randomly permuted relation labels: a control for the use of relations."""
     from mhgrn.kg import KnowledgeGraph
 
     shuffled = KnowledgeGraph.load(graph).with_shuffled_relations(seed)
@@ -145,8 +145,8 @@ def shuffle_relations(graph: Graph, output: Output, seed: Annotated[int, typer.O
 
 
 @app.command()
-def stats(graph: Graph, as_json: AsJson = False) -> None:
-    """Counts of concepts, of facts by relation, of neighbours, of connected components."""
+def stats(graph: GraphFolder, as_json: AsJson = False) -> None:
+    """Count concepts, facts by relation, neighbors and connected components."""
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.statistics import Statistics
 
@@ -160,14 +160,14 @@ def stats(graph: Graph, as_json: AsJson = False) -> None:
 
 @app.command()
 def path(
-    graph: Graph,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A concept; spaces or underscores.", show_default=False)],
-    target: Annotated[str, typer.Argument(metavar="TO", help="Another.", show_default=False)],
-    max_hops: Annotated[int, typer.Option(min=1, max=16, help="Facts in a path at most.")] = 3,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Paths to list at most; the others are counted.")] = 20,
+    graph: GraphFolder,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A concept, with spaces or underscores.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Another concept.", show_default=False)],
+    max_hops: Annotated[int, typer.Option(min=1, max=16, help="Longest paths, in facts.")] = 3,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Largest number of paths to list; the others are counted.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """The paths that join two concepts, shortest first. Facts are followed both ways and shown as the graph states them."""
+    """List the paths between two concepts, shortest first. Facts are followed both ways and shown in their own direction."""
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.paths import connect
 
@@ -181,11 +181,11 @@ def merge(
     output: Output,
     schema: Annotated[
         str | None,
-        typer.Option(help="conceptnet, or a YAML file. Unset: relations of the same name are one.", show_default=False),
+        typer.Option(help="conceptnet, or a YAML file. Unset: relations with the same name are merged.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Join graphs into one: all their concepts and facts. Concepts of the first keep their numbers."""
+    """Merge graphs: the union of their concepts and facts. Concepts of the first graph keep their numbers."""
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.graph import HOLDS, MARKER
@@ -206,17 +206,19 @@ def merge(
 
 @app.command()
 def draw(
-    graph: Graph,
+    graph: GraphFolder,
     concepts: Annotated[
-        list[str], typer.Argument(metavar="CONCEPT...", help="Concepts; spaces or underscores.", show_default=False)
+        list[str], typer.Argument(metavar="CONCEPT...", help="Concepts, with spaces or underscores.", show_default=False)
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Image to write, .svg or .png.", show_default=False)],
-    hops: Annotated[int, typer.Option(min=1, max=4, help="How far from the concepts.")] = 1,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Nodes to draw at most.")] = 40,
-    max_arrows: Annotated[int, typer.Option(min=1, help="Arrows to draw at most; one has all relations of its ends.")] = 80,
+    output: Image,
+    hops: Annotated[int, typer.Option(min=1, max=4, help="Largest distance from the concepts.")] = 1,
+    max_nodes: MaxNodes = 40,
+    max_arrows: Annotated[
+        int, typer.Option(min=1, help="Largest number of arrows; one arrow stands for all relations of its ends.")
+    ] = 80,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the neighbourhood of concepts: what their facts lead to, hop by hop from left to right."""
+    """Draw the neighborhood of concepts, hop by hop from left to right."""
     from mhgrn.drawing import Limits, check_image, draw, picture_of_concepts
     from mhgrn.kg import KnowledgeGraph
 

@@ -6,12 +6,16 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Run experiments again: what the compared systems can do and what they cannot.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run experiments again: what the compared systems can do and what they cannot.",
+    no_args_is_help=True,
+    rich_help_panel="Reproduce the paper",
+)
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps each experiment a command of its own, though there be but one."""
+    """Keeps `compositional` a sub-command."""
 
 
 @app.command()

@@ -11,7 +11,10 @@ import typer
 from mhgrn.errors import UserError
 from mhgrn_reproduction.titles import TRAINED
 
-app = typer.Typer(help="Measure the paper's tables and figures again, one command each.", no_args_is_help=True)
+PANEL = "Reproduce the paper"
+app = typer.Typer(
+    help="Measure the paper's tables and figures again, one command each.", no_args_is_help=True, rich_help_panel=PANEL
+)
 
 Data = Annotated[
     Path,

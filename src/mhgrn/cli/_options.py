@@ -1,0 +1,46 @@
+"""Arguments and options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+GraphFolder = Annotated[Path, typer.Argument(metavar="GRAPH", help="Folder of a built graph.", show_default=False)]
+Prepared = Annotated[Path, typer.Argument(metavar="PREPARED", help="Folder of a prepared dataset.", show_default=False)]
+Questions = Annotated[
+    Path,
+    typer.Argument(help="A dataset's YAML file, a folder with train*, dev* and test* files, or one file.", show_default=False),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option("--dataset", help="How to read the questions: a known dataset's name or a YAML file.", show_default=False),
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.", show_default=False)]
+RunGraph = Annotated[
+    Path | None,
+    typer.Option("--kg", help="The run's graph, if it has moved, or another graph of the same schema.", show_default=False),
+]
+DataGraph = Annotated[Path | None, typer.Option("--kg", help="The data's graph, if it has moved.", show_default=False)]
+RunFeatures = Annotated[
+    str | None,
+    typer.Option(
+        "--features", help="Node features: names, random, a .npy file or a features folder. Unset: as trained.", show_default=False
+    ),
+]
+RunData = Annotated[
+    Path | None,
+    typer.Option("--data", help="Prepared data. Unset: the data that the run was trained on.", show_default=False),
+]
+Split = Annotated[str, typer.Option("--split", help="train, dev or test.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.", show_default=False)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, for example mhgrn.hops=3. May be repeated.", show_default=False),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)]
+Image = Annotated[Path, typer.Option("--output", "-o", help="Image to write, .svg or .png.", show_default=False)]
+MaxNodes = Annotated[int, typer.Option("--max-nodes", min=1, help="Largest number of nodes.")]
+MaxArrows = Annotated[
+    int, typer.Option("--max-arrows", min=1, help="Largest number of arrows. One arrow stands for all relations of its ends.")
+]

@@ -1,0 +1,61 @@
+"""mhgrn ask: answer one question and explain the answer."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mhgrn.cli._options import AsJson, RunFeatures, RunGraph
+
+PANEL = "Ask"
+
+
+def ask(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter`.", show_default=False)],
+    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    choice: Annotated[
+        list[str] | None, typer.Option("--choice", "-c", help="A choice. Give two or more.", show_default=False)
+    ] = None,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fact",
+            metavar="HEAD,RELATION,TAIL",
+            help="A fact to add to the graph for this answer, for example quokka,IsA,marsupial. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths to show, best first.")] = 3,
+    effects: Annotated[
+        bool, typer.Option(help="Show the answer's probability without each fact shown, and without the graph.")
+    ] = True,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="With --json: every attention weight, by relation and by concept.")
+    ] = False,
+    kg: RunGraph = None,
+    features: RunFeatures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question and show the facts behind the answer."""
+    from mhgrn.errors import UserError
+    from mhgrn.questions.question import Question
+
+    if attention and not as_json:
+        raise UserError("--attention is printed as JSON only; add --json.")
+    asked = Question.asked(question, choice or [])
+    facts = [_fact(text) for text in fact or []]
+    from mhgrn.inference import load
+
+    qa = load(None if str(run) == "starter" else run, kg, features)
+    answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
+    print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
+
+
+def _fact(text: str) -> tuple[str, str, str]:
+    from mhgrn.errors import UserError
+
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(parts):
+        raise UserError(f"the fact {text!r} is not of the form HEAD,RELATION,TAIL, for example quokka,IsA,marsupial.")
+    return parts[0], parts[1], parts[2]

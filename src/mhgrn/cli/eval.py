@@ -1,0 +1,30 @@
+"""mhgrn eval: measure a run's accuracy."""
+
+import json
+
+from mhgrn.cli._options import AsJson, RunData, RunFeatures, RunFolder, RunGraph, Split
+
+PANEL = "Train"
+
+
+def eval(
+    run: RunFolder,
+    split: Split = "test",
+    data: RunData = None,
+    kg: RunGraph = None,
+    features: RunFeatures = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a run's accuracy on a split of prepared data."""
+    from mhgrn.runs import Run, find_data
+
+    loaded = find_data(run, data)
+    loaded.answered_split(split)
+    from mhgrn.training.loop import evaluate
+
+    result = evaluate(Run.load(run, kg, features), loaded, split)
+    if as_json:
+        print(json.dumps(result))
+        return
+    baseline = f"edge-count baseline {result['most_edges']:.1%}"
+    print(f"{split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions ({baseline})")

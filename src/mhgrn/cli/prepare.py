@@ -1,0 +1,66 @@
+"""mhgrn prepare: ground questions in a graph and extract their subgraphs."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mhgrn.cli._options import AsJson, Dataset, Output, Questions
+
+PANEL = "Data"
+
+
+def prepare(
+    questions: Questions,
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of a built graph.", show_default=False)],
+    output: Output,
+    dataset: Dataset = None,
+    statement: Annotated[
+        str, typer.Option(help="How a question and a choice become a statement: fill-in-the-blank, append or auto (as declared).")
+    ] = "auto",
+    max_nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Largest number of nodes of a subgraph (published: 200). Unset: no limit.", show_default=False),
+    ] = None,
+    max_degree: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="For graphs with hubs: do not expand mentioned concepts that have more neighbors. Unset: expand all.",
+            show_default=False,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a report with path counts, as `mhgrn data report` writes it.", show_default=False),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Unset: one per core.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ground questions in a graph and extract their subgraphs."""
+    from mhgrn.errors import UserError
+    from mhgrn.kg import KnowledgeGraph
+    from mhgrn.subgraphs.prepared import PrepareOptions
+    from mhgrn.subgraphs.prepared import prepare as prepare_data
+    from mhgrn.subgraphs.report import check_output
+    from mhgrn.subgraphs.report import report as make_report
+
+    threads = {"workers": workers} if workers else {}
+    options = PrepareOptions(statement, max_nodes, max_degree, dataset=dataset, **threads)
+    if report is not None:
+        check_output(report)
+        if report.resolve() == output.resolve():
+            raise UserError(f"{output} cannot hold both the data and its report; name another folder with --report.")
+    data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)
+    if report is not None:
+        make_report(data, kg=kg).save(report)
+    about = data.about
+    if as_json:
+        print(json.dumps({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
+        return
+    splits = ", ".join(f"{count:,} {split}" for split, count in about["splits"].items())
+    print(f"{output}: {splits} questions, {about['statements']:,} statements ({about['settings']['statement']})")
+    for name, value in about["report"].items():
+        shown = ", ".join(f"{k} {v:,}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,}"
+        print(f"  {name}: {shown}")

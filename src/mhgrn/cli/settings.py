@@ -1,0 +1,12 @@
+"""mhgrn settings: list the settings of a training."""
+
+from mhgrn.cli._options import ConfigFile, Settings
+
+PANEL = "Train"
+
+
+def settings(config: ConfigFile = None, overrides: Settings = None) -> None:
+    """Print all settings of `train` as commented YAML: a file to start your own from."""
+    from mhgrn.config import Config
+
+    print(Config.load(config, overrides).explained())

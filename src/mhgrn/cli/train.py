@@ -1,0 +1,44 @@
+"""mhgrn train: train a model on prepared data."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mhgrn.cli._options import AsJson, ConfigFile, DataGraph, Settings
+
+PANEL = "Train"
+
+
+def train(
+    data: Annotated[Path, typer.Option("--data", help="Folder of a prepared dataset.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)],
+    config: ConfigFile = None,
+    settings: Settings = None,
+    kg: DataGraph = None,
+    force: Annotated[bool, typer.Option("--force", help="Start over and replace the run in the folder.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model and keep its best epoch on dev. `mhgrn settings` lists all settings.
+
+    Ctrl-C saves a checkpoint. The same command resumes from the last checkpoint, also after a crash. Under `torchrun`,
+    several processes train together.
+    """
+    from mhgrn.config import Config
+    from mhgrn.subgraphs.prepared import PreparedData
+
+    loaded_config = Config.load(config, settings)
+    loaded = PreparedData.load(data)
+    graph = loaded.load_graph(kg)
+    from mhgrn.training.distributed import Processes
+    from mhgrn.training.loop import train as train_model
+
+    run = train_model(loaded, loaded_config, output, graph, force)
+    if not Processes().is_main:
+        return
+    metrics = run.about.get("metrics", {})
+    if as_json:
+        print(json.dumps({"run": str(output), **metrics}))
+    elif metrics:
+        print(f"{output}: dev accuracy {metrics['dev_accuracy']:.1%} (epoch {metrics['epoch']})")

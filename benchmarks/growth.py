@@ -52,7 +52,7 @@ from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
-from mhgrn.nn.walks import connections
+from mhgrn.nn.walks import find_walks
 from mhgrn.questions.question import find_splits
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.subgraphs.prepared import ground
@@ -84,16 +84,16 @@ class Shape:
         return one_graph(self.nodes, ends, rng.integers(0, self.relations, self.edges), self.relations)
 
 
-def one_graph(nodes: int, ends: Any, relation: Any, relation_count: int) -> GraphBatch:
+def one_graph(nodes: int, ends: Any, relation: Any, num_relations: int) -> GraphBatch:
     """Half of the nodes are the question's, half the answer's."""
     return GraphBatch(
         concepts=torch.arange(nodes),
-        types=torch.tensor([QUESTION, ANSWER])[torch.arange(nodes) % 2],
-        graph=torch.zeros(nodes, dtype=torch.int64),
+        node_type=torch.tensor([QUESTION, ANSWER])[torch.arange(nodes) % 2],
+        batch=torch.zeros(nodes, dtype=torch.int64),
         edge_index=torch.from_numpy(ends),
         edge_type=torch.from_numpy(relation),
-        graph_count=1,
-        relation_count=relation_count,
+        num_graphs=1,
+        num_relations=num_relations,
         edge_ptr=np.array([0, len(relation)]),
     )
 
@@ -117,9 +117,9 @@ def normal(*shape: int) -> Tensor:
 
 
 def mhgrn_step(batch: GraphBatch, hops: int, needed: Tensor | None = None) -> Step:
-    m = batch.relation_count
-    weights = WalkWeights(normal(len(batch.concepts)), normal(batch.graph_count, m), normal(m, m))
-    leaves = [x, W, padding] = normal(len(batch.concepts), WIDTH), normal(hops, m, WIDTH), normal(hops - 1, WIDTH)
+    m = batch.num_relations
+    weights = WalkWeights(normal(batch.num_nodes), normal(batch.num_graphs, m), normal(m, m))
+    leaves = [x, W, padding] = normal(batch.num_nodes, WIDTH), normal(hops, m, WIDTH), normal(hops - 1, WIDTH)
 
     def step() -> None:
         fresh = replace(batch)  # what is derived from a batch is derived again
@@ -132,14 +132,14 @@ def mhgrn_step(batch: GraphBatch, hops: int, needed: Tensor | None = None) -> St
 
 
 def pruned_step(batch: GraphBatch, hops: int) -> Step:
-    return mhgrn_step(batch, hops, (batch.types == ANSWER).nonzero()[:, 0])
+    return mhgrn_step(batch, hops, (batch.node_type == ANSWER).nonzero()[:, 0])
 
 
 def rgcn_step(batch: GraphBatch, hops: int) -> Step:
     from torch_geometric.nn import RGCNConv
 
-    layers = torch.nn.ModuleList(RGCNConv(WIDTH, WIDTH, batch.relation_count) for _ in range(hops))
-    x = normal(len(batch.concepts), WIDTH)
+    layers = torch.nn.ModuleList(RGCNConv(WIDTH, WIDTH, batch.num_relations) for _ in range(hops))
+    x = normal(batch.num_nodes, WIDTH)
 
     def step() -> None:
         h = x
@@ -154,8 +154,8 @@ def rgcn_step(batch: GraphBatch, hops: int) -> Step:
 
 def paths_step(batch: GraphBatch, hops: int) -> Step | None:
     """None if there are too many."""
-    walks = float(connections(batch, hops, limit=0).cut.sum())
-    return None if walks > MOST_WALKS else lambda: connections(batch, hops, simple=True)
+    walks = float(find_walks(batch, hops, limit=0).cut.sum())
+    return None if walks > MOST_WALKS else lambda: find_walks(batch, hops, simple=True)
 
 
 def encoder_step(batch: GraphBatch, hops: int) -> Step:

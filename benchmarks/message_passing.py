@@ -66,11 +66,11 @@ def normal(*shape: int) -> torch.Tensor:
 
 def messages_step(batch: GraphBatch, K: int, form: Form, pruned: bool, full: bool = False) -> Callable[[], None]:
     """Message passing alone, with fixed random inputs."""
-    N, m = len(batch.concepts), batch.relation_count
-    x, weights = normal(N, WIDTH), WalkWeights(normal(N), normal(batch.graph_count, m), normal(m, m))
+    N, m = batch.num_nodes, batch.num_relations
+    x, weights = normal(N, WIDTH), WalkWeights(normal(N), normal(batch.num_graphs, m), normal(m, m))
     square = (WIDTH, WIDTH) if full else (WIDTH,)
     W, W_pad = normal(K, m, *square), normal(K - 1, *square)
-    needed = (batch.types == ANSWER).nonzero()[:, 0] if pruned else None
+    needed = (batch.node_type == ANSWER).nonzero()[:, 0] if pruned else None
 
     def step() -> None:
         for leaf in (x, *weights, W, W_pad):
@@ -84,12 +84,12 @@ def messages_step(batch: GraphBatch, K: int, form: Form, pruned: bool, full: boo
 def encoder_step(batches: Sequence[tuple[GraphBatch, torch.Tensor]], K: int, form: Form, width: int) -> Callable[[], None]:
     """From node features and sentence vectors to scores; with each batch come the concepts that have features."""
     torch.manual_seed(0)
-    m = batches[0][0].relation_count
+    m = batches[0][0].num_relations
     model = KnowledgeAwareQA(MHGRN(Dims(width, width, m), MHGRNConfig(hops=K), form), width)
     inputs = []
     for batch, concepts in batches:
         prepare(batch, form)
-        inputs.append((torch.randn(batch.graph_count, width), torch.randn(len(concepts), width), batch))
+        inputs.append((torch.randn(batch.num_graphs, width), torch.randn(len(concepts), width), batch))
 
     def step() -> None:
         model.zero_grad()
@@ -143,8 +143,8 @@ def rgcn_step(subgraphs: list[Subgraph], schema: int, repeats: int) -> float:
     from torch_geometric.nn import RGCNConv  # type: ignore[import-untyped]
 
     batch = GraphBatch.collate(subgraphs, schema)
-    layers = [RGCNConv(WIDTH, WIDTH, batch.relation_count) for _ in range(3)]
-    x = normal(len(batch.concepts), WIDTH)
+    layers = [RGCNConv(WIDTH, WIDTH, batch.num_relations) for _ in range(3)]
+    x = normal(batch.num_nodes, WIDTH)
 
     def step() -> None:
         h = x

@@ -32,7 +32,7 @@ def walks_and_edges(batch: GraphBatch, length: int) -> Iterator[tuple[Walk, list
 def log_alpha(walk: Walk, weights: WalkWeights, batch: GraphBatch) -> Tensor:
     """The exponent of equation 10 without g."""
     nodes, relations = walk
-    graph = batch.graph[nodes[-1]]
+    graph = batch.batch[nodes[-1]]
     total = weights.start[nodes[0]] + sum(weights.relation[graph, r] for r in relations)
     for r, following in pairwise(relations):
         total = total + (weights.turn if weights.turn.dim() == 2 else weights.turn[graph])[r, following]
@@ -66,10 +66,10 @@ def messages(
 def k_hop_rn(h: Tensor, e: Tensor, W: list[Tensor], K: int, batch: GraphBatch) -> Tensor:
     """Definition 1 of the paper's appendix E on one graph, with the count in the pooling weight taken per length."""
     W1, W2, W3 = W
-    answers = (batch.types == ANSWER).nonzero()[:, 0].tolist()
+    answers = (batch.node_type == ANSWER).nonzero()[:, 0].tolist()
     total = h.new_zeros(W1.shape[0])
     for k in range(1, K + 1):
-        found = [w for w in walks(batch, k) if batch.types[w[0][0]] == QUESTION and batch.types[w[0][-1]] == ANSWER]
+        found = [w for w in walks(batch, k) if batch.node_type[w[0][0]] == QUESTION and batch.node_type[w[0][-1]] == ANSWER]
         for i in answers:
             ending = [w for w in found if w[0][-1] == i]
             for nodes, relations in ending:
@@ -87,7 +87,7 @@ def log_space_messages(x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphB
     relation = batch.edge_type.tolist()
     N, d = x.shape
     nothing = torch.full((d,), -torch.inf, dtype=x.dtype)
-    delta = [weights.relation[batch.graph[i], r] for i, r in zip(target, relation, strict=True)]
+    delta = [weights.relation[batch.batch[i], r] for i, r in zip(target, relation, strict=True)]
 
     def signed(value: Tensor) -> tuple[Tensor, Tensor]:
         some = value.abs().clamp_min(1e-300).log()

@@ -10,8 +10,7 @@ import torch
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.explain import Path as ReasoningPath
-from mhgrn.explain import to_path
+from mhgrn.explain import ReasoningPath, to_path
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.inference import Answer, QuestionAnswerer, _distinct
 from mhgrn.kg import KnowledgeGraph

@@ -67,8 +67,8 @@ def random_weights(batch: GraphBatch, seed: int, coarse: bool, spread: float = 1
         values = spread * torch.randn(shape, generator=generator, dtype=torch.float64)
         return values.round() if coarse else values  # rounded logits tie often
 
-    m = batch.relation_count
-    return WalkWeights(draw(3)[batch.types], draw(batch.graph_count, m), draw(m, m))
+    m = batch.num_relations
+    return WalkWeights(draw(3)[batch.node_type], draw(batch.num_graphs, m), draw(m, m))
 
 
 def random_case(seed: int, hops: int, coarse: bool = False, itself: float = 0.0, blocked: bool = False) -> Case:
@@ -77,10 +77,10 @@ def random_case(seed: int, hops: int, coarse: bool = False, itself: float = 0.0,
     batch = oracles.random_batch(rng, 2, 2, max_nodes=4, edges=4)
     weights = random_weights(batch, seed, coarse)
     if blocked:
-        weights = weights._replace(start=weights.start.masked_fill(batch.types == 2, -torch.inf))
+        weights = weights._replace(start=weights.start.masked_fill(batch.node_type == 2, -torch.inf))
     graph = int(rng.integers(2))
-    nodes = (batch.graph == graph).nonzero()[:, 0].tolist()
+    nodes = (batch.batch == graph).nonzero()[:, 0].tolist()
     chosen = rng.permutation(nodes)[:2].tolist()
     mass = rng.dirichlet(np.ones(len(chosen))).tolist() if chosen else []
-    length = torch.from_numpy(rng.dirichlet(np.ones(hops), len(batch.concepts)).reshape(-1, hops)) * (1 - itself)
+    length = torch.from_numpy(rng.dirichlet(np.ones(hops), batch.num_nodes).reshape(-1, hops)) * (1 - itself)
     return Case(batch, weights, length, dict(zip(chosen, mass, strict=True)), graph)

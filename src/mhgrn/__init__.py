@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mhgrn.config import Config
     from mhgrn.errors import UserError
-    from mhgrn.explain.paths import Path
+    from mhgrn.explain.paths import ReasoningPath
     from mhgrn.inference import Answer, QuestionAnswerer, load
     from mhgrn.kg import Fact, ImportOptions, KnowledgeGraph, build
     from mhgrn.questions.question import Question
@@ -28,11 +28,11 @@ _WHERE = {
     "Fact": "mhgrn.kg",
     "ImportOptions": "mhgrn.kg",
     "KnowledgeGraph": "mhgrn.kg",
-    "Path": "mhgrn.explain.paths",
     "PrepareOptions": "mhgrn.subgraphs.prepared",
     "PreparedData": "mhgrn.subgraphs.prepared",
     "Question": "mhgrn.questions.question",
     "QuestionAnswerer": "mhgrn.inference",
+    "ReasoningPath": "mhgrn.explain.paths",
     "Run": "mhgrn.runs",
     "UserError": "mhgrn.errors",
     "build": "mhgrn.kg",
@@ -49,11 +49,11 @@ __all__ = [
     "Fact",
     "ImportOptions",
     "KnowledgeGraph",
-    "Path",
     "PrepareOptions",
     "PreparedData",
     "Question",
     "QuestionAnswerer",
+    "ReasoningPath",
     "Run",
     "UserError",
     "build",

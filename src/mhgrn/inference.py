@@ -13,7 +13,7 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
 from mhgrn.encoders.paths import PathEncoder
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.explain import Path, Triple, Walk, WalkDistribution, attends_to_walks, decode_walks, to_path
+from mhgrn.explain import ReasoningPath, Triple, Walk, WalkDistribution, attends_to_walks, decode_walks, to_path
 from mhgrn.explain import attention as attention_data
 from mhgrn.explain import effects as effects_of
 from mhgrn.grounding.grounder import Grounder
@@ -40,7 +40,7 @@ class Answer:
     question: str
     choice: str
     probabilities: dict[str, float]
-    paths: list[Path]  # of the chosen choice, best first; empty if the model has no graph or nothing was grounded
+    paths: list[ReasoningPath]  # of the chosen choice, best first; empty if the model has no graph or nothing was grounded
     concepts: Concepts  # what was found in the graph
     notes: list[str] = field(default_factory=list)  # what the reader should know, e.g. that nothing was grounded
     masses: dict[str, float] | None = None  # how the choice's attention is shared out: walks, no_path, itself
@@ -73,7 +73,7 @@ class Answer:
         return "\n".join(lines + [f"    note: {note}" for note in self.notes])
 
 
-def _shown_effects(path: Path) -> list[tuple[str, str]]:
+def _shown_effects(path: ReasoningPath) -> list[tuple[str, str]]:
     """What is taken away, and the probability that is left; one line where all facts of a path have the same effect."""
     left = [f"{after:.1%}" for after in path.without or []]
     if len(set(left)) == 1:
@@ -178,7 +178,7 @@ class QuestionAnswerer:
 
     def _explain(
         self, read: "_Read", choice: int, count: int, effects: bool
-    ) -> tuple[list[Path], dict[str, float] | None, float | None]:
+    ) -> tuple[list[ReasoningPath], dict[str, float] | None, float | None]:
         """The best paths, the masses, and the choice's probability without the graph."""
         encoder = self.run.model.graph_encoder
         if not encoder.uses_graph:
@@ -214,7 +214,7 @@ class QuestionAnswerer:
         without = dict(zip(facts, found.without, strict=True))
         paths = [replace(path, without=[without[fact] for fact in path.facts]) for path in paths]
 
-        def rank(path: Path) -> tuple[float, float]:
+        def rank(path: ReasoningPath) -> tuple[float, float]:
             """Effect breaks the ties that attention leaves; rounded, as a score's last digits depend on the batch it is in."""
             return -_share(path), round(sum(without[fact] - found.probability for fact in set(path.facts)), 6)
 
@@ -253,7 +253,7 @@ class _Knowledge(NamedTuple):
     extract: Extractor
 
 
-def _share(path: Path) -> float:
+def _share(path: ReasoningPath) -> float:
     """A path's probability without the digits in which equal ones may differ."""
     return float(f"{path.probability:.9g}")
 
@@ -288,7 +288,7 @@ def _cut(encoder: GraphEncoder, encoding: GraphEncoding, choices: Sequence[str])
     return [f"part of the graph was left out, being beyond {encoder.limit_setting}: {', '.join(some)}."] if some else []
 
 
-def _notes(concepts: Concepts, paths: list[Path], masses: dict[str, float] | None, encoder: GraphEncoder) -> list[str]:
+def _notes(concepts: Concepts, paths: list[ReasoningPath], masses: dict[str, float] | None, encoder: GraphEncoder) -> list[str]:
     if not encoder.uses_graph:
         return ["this model reads no graph; there is no path to show."]
     notes = []

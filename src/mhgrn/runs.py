@@ -27,14 +27,14 @@ WEIGHTS = "model.safetensors"
 TEXT_PREFIX = "text."
 
 
-def build_model(config: Config, encoder: TextEncoder, feature_dim: int, relation_count: int) -> KnowledgeAwareQA:
+def build_model(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> KnowledgeAwareQA:
     """A fresh model as the settings describe it."""
     query_dim = encoder.sentence_dim
     if config.graph_query == "question":
         if encoder.encoding != "separate":
             raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
         query_dim = encoder.width
-    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, relation_count, encoder.width))
+    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, num_relations, encoder.width))
 
 
 def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:

@@ -33,23 +33,23 @@ def test_every_fact_becomes_two_edges_within_its_graph() -> None:
     second = Subgraph(np.array([9, 7, 3]), np.array([0, 1, 2]), np.array([2, 2]), np.array([0, 1]), np.array([0, 0]))
     batch = GraphBatch.collate([first, empty, second], 3)
     assert batch.concepts.tolist() == [7, 9, 9, 7, 3]
-    assert batch.types.tolist() == [0, 1, 0, 1, 2]
-    assert batch.graph.tolist() == [0, 0, 2, 2, 2]
-    assert (batch.graph_count, batch.relation_count) == (3, 6)
+    assert batch.node_type.tolist() == [0, 1, 0, 1, 2]
+    assert batch.batch.tolist() == [0, 0, 2, 2, 2]
+    assert (batch.num_graphs, batch.num_relations) == (3, 6)
     assert sorted(edges_of(batch)) == sorted([(0, 2, 1), (1, 5, 0), (4, 0, 2), (2, 3, 4), (4, 1, 2), (2, 4, 4)])
 
 
 def test_the_edges_of_prepared_questions_are_the_graphs_facts(small_data: PreparedData, starter_graph: KnowledgeGraph) -> None:
     batch = GraphBatch.collate([s for q in range(10) for s in small_data.subgraphs(q)], len(starter_graph.schema))
-    half = batch.relation_count // 2
+    half = batch.num_relations // 2
     facts = set(zip(starter_graph.heads().tolist(), starter_graph.relation.tolist(), starter_graph.tail.tolist(), strict=True))
     edges = edges_of(batch)
     assert len(edges) == len(set(edges)) > 0
     for j, r, i in edges:
-        assert batch.graph[j] == batch.graph[i]
+        assert batch.batch[j] == batch.batch[i]
         a, b = int(batch.concepts[j]), int(batch.concepts[i])
         assert ((a, r, b) if r < half else (b, r - half, a)) in facts
-        assert (i, (r + half) % batch.relation_count, j) in set(edges)
+        assert (i, (r + half) % batch.num_relations, j) in set(edges)
 
 
 @settings(max_examples=60)
@@ -65,7 +65,7 @@ def test_states_exits_and_links_are_those_of_the_edges(seed: int, graphs: int) -
     assert pairs(states.first_edges) == sorted((j, entered.index((i, r))) for j, r, i in edges)
     assert pairs(states.turns) == [(s, e) for s, (n, _) in enumerate(entered) for e, (m, _) in enumerate(left) if n == m]
     assert pairs(states.ends) == [(s, n) for s, (n, _) in enumerate(entered)]
-    nodes = len(batch.concepts)
+    nodes = batch.num_nodes
     sizes = [(left, entered), (range(nodes), entered), (entered, left), (entered, range(nodes))]
     for links, (sources, targets) in zip((states.edges, states.first_edges, states.turns, states.ends), sizes, strict=True):
         assert links.target_count == len(targets)
@@ -91,7 +91,7 @@ def test_a_batch_moves_as_a_whole() -> None:
     batch = oracles.random_batch(np.random.default_rng(0), 3, 2)
     moved = batch.to("meta")
     assert {t.device.type for t in vars(moved).values() if isinstance(t, torch.Tensor)} == {"meta"}
-    assert (moved.graph_count, moved.relation_count) == (3, 4)
+    assert (moved.num_graphs, moved.num_relations) == (3, 4)
 
 
 @settings(max_examples=30)
@@ -99,18 +99,18 @@ def test_a_batch_moves_as_a_whole() -> None:
 def test_to_pytorch_geometric_and_back(seed: int, graphs: int) -> None:
     pytest.importorskip("torch_geometric")
     batch = oracles.random_batch(np.random.default_rng(seed), graphs, 2)
-    x = torch.randn(len(batch.concepts), 3)
+    x = torch.randn(batch.num_nodes, 3)
     theirs = batch.to_pyg(x)
     assert theirs.num_graphs == graphs
     assert torch.equal(theirs.x, x)
-    back = GraphBatch.from_pyg(theirs, batch.relation_count)
+    back = GraphBatch.from_pyg(theirs, batch.num_relations)
     assert sorted(edges_of(back)) == sorted(edges_of(batch))
-    for name in ("concepts", "types", "graph"):
+    for name in ("concepts", "node_type", "batch"):
         assert torch.equal(getattr(back, name), getattr(batch, name)), name
-    assert (back.graph_count, back.relation_count) == (graphs, batch.relation_count)
+    assert (back.num_graphs, back.num_relations) == (graphs, batch.num_relations)
     for number, graph in enumerate(theirs.to_data_list()):  # each graph alone, its nodes counted from 0
-        nodes = (batch.graph == number).nonzero()[:, 0]
-        mine = batch.graph[batch.edge_index[0]] == number
+        nodes = (batch.batch == number).nonzero()[:, 0]
+        mine = batch.batch[batch.edge_index[0]] == number
         assert graph.num_nodes == len(nodes)
         assert torch.equal(graph.concepts, batch.concepts[nodes])
         offset = int(nodes[0]) if len(nodes) else 0
@@ -125,10 +125,10 @@ def test_from_pytorch_geometric_data_with_edges_alone() -> None:
     )
     batch = GraphBatch.from_pyg(data, 3)
     assert edges_of(batch) == [(0, 0, 1), (1, 2, 2)]
-    assert (batch.types.tolist(), batch.graph.tolist(), batch.graph_count) == ([2] * 4, [0] * 4, 1)
+    assert (batch.node_type.tolist(), batch.batch.tolist(), batch.num_graphs) == ([2] * 4, [0] * 4, 1)
     assert batch.to_pyg().x is None
     data.batch = torch.tensor([0, 0, 0, 1])
-    assert GraphBatch.from_pyg(data, 3).graph_count == 2
+    assert GraphBatch.from_pyg(data, 3).num_graphs == 2
     with pytest.raises(UserError, match="edge_type holds 0 … 2; of 2 relations"):
         GraphBatch.from_pyg(data, 2)
     del data.edge_type

@@ -80,11 +80,11 @@ def collated(data: PreparedData, statements: Sequence[int], reach: Reach) -> Gra
 
 def as_graph(batch: GraphBatch) -> tuple[Any, ...]:
     """What does not depend on the order of nodes and edges; within a graph a concept names a node."""
-    node = list(zip(batch.graph.tolist(), batch.concepts.tolist(), strict=True))
+    node = list(zip(batch.batch.tolist(), batch.concepts.tolist(), strict=True))
     source, target = batch.edge_index.tolist()
     edges = Counter((node[j], r, node[i]) for j, r, i in zip(source, batch.edge_type.tolist(), target, strict=True))
-    kinds = dict(zip(node, batch.types.tolist(), strict=True))
-    return kinds, edges, batch.graph_count, batch.relation_count
+    kinds = dict(zip(node, batch.node_type.tolist(), strict=True))
+    return kinds, edges, batch.num_graphs, batch.num_relations
 
 
 def assert_sound(index: WalkIndex, batch: GraphBatch) -> None:
@@ -92,7 +92,7 @@ def assert_sound(index: WalkIndex, batch: GraphBatch) -> None:
     fresh = replace(batch).walk_index  # made from the edge list
     for name in ("graph_ptr", "state_ptr", "state_relation", "exit_ptr", "exit_node", "edge_ptr", "turn_ptr", "block_ptr"):
         assert np.array_equal(getattr(index, name), getattr(fresh, name)), name
-    for i in range(len(batch.concepts)):
+    for i in range(batch.num_nodes):
         exits = slice(index.exit_ptr[i], index.exit_ptr[i + 1])
         assert sorted(index.exit_relation[exits]) == fresh.exit_relation[exits].tolist()
     assert np.array_equal(index.exit_node[index.edge_exit], index.edge_source)
@@ -113,15 +113,15 @@ def test_a_batch_is_the_graph_that_collating_makes(
         expected = collated(data, statements.tolist(), replace(reach, steps=steps))
         batch, concepts = WalkStore.sort(data, np.arange(graphs), reach).batch(statements, steps)
         assert as_graph(batch) == as_graph(expected)
-        assert batch.graph.tolist() == sorted(batch.graph.tolist())
+        assert batch.batch.tolist() == sorted(batch.batch.tolist())
         assert_sound(batch.walk_index, batch)
         assert batch.feature_row is not None
         assert torch.equal(concepts, batch.concepts.unique())
         assert torch.equal(concepts[batch.feature_row], batch.concepts)
-        wanted = torch.from_numpy(reach.wanted(batch.types.numpy(), batch.walk_index.graph_ptr))
+        wanted = torch.from_numpy(reach.wanted(batch.node_type.numpy(), batch.walk_index.graph_ptr))
         distance = batch.distances(wanted.nonzero()[:, 0], steps)
         assert torch.equal(distance, replace(batch).distances(wanted.nonzero()[:, 0], steps))
-        keys = list(zip(batch.graph.tolist(), distance.tolist(), strict=True))
+        keys = list(zip(batch.batch.tolist(), distance.tolist(), strict=True))
         assert keys == sorted(keys)  # nearest first
 
 
@@ -142,7 +142,7 @@ def test_a_chain_longer_than_the_longest_walk(tmp_path: Path) -> None:
     for steps in (1, 100, walk_store.MOST_STEPS):
         batch, _ = store.batch(np.arange(1), steps)
         assert as_graph(batch) == as_graph(collated(data, [0], Reach((ANSWER,), steps)))
-        assert len(batch.concepts) == steps + 1
+        assert batch.num_nodes == steps + 1
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -234,7 +234,7 @@ def test_neither_bytes_nor_batches_depend_on_threads_or_on_the_store(data: Prepa
         for name, array in vars(batches[0].walk_index).items():
             if isinstance(array, np.ndarray):
                 assert np.array_equal(array, getattr(batch.walk_index, name)), name
-        for name in ("concepts", "types", "graph", "feature_row"):
+        for name in ("concepts", "node_type", "batch", "feature_row"):
             assert torch.equal(getattr(batch, name), getattr(batches[0], name))
 
 
@@ -349,9 +349,9 @@ def test_numbers_out_of_range_are_noticed_before_they_do_harm(name: str, data: P
             refused.add(str(error))
             continue
         index = batch.walk_index
-        assert int(batch.types.max()) <= 2
+        assert int(batch.node_type.max()) <= 2
         assert set(concepts.tolist()) <= set(data.used.tolist())
-        assert 0 <= index.edge_source.min() <= index.edge_source.max() < len(batch.concepts)
+        assert 0 <= index.edge_source.min() <= index.edge_source.max() < batch.num_nodes
         assert 0 <= index.edge_exit.min() <= index.edge_exit.max() < len(index.exit_node)
         assert max(index.state_relation.max(), index.exit_relation.max()) < 2 * RELATIONS
     assert refused == {f"{folder} is damaged; delete it, and it is made again."}

@@ -73,11 +73,11 @@ class EncoderCase:
         def normal(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-        G, length = batch.graph_count, 4
+        G, length = batch.num_graphs, 4
         content = torch.rand(G, length, generator=generator) < 0.7
         content[:, 0] = True
         s = normal(G, S if kind.uses_text else 0)
-        return s, normal(len(batch.concepts), FEATURES if kind.uses_features else 0), Tokens(normal(G, length, TOKENS), content)
+        return s, normal(batch.num_nodes, FEATURES if kind.uses_features else 0), Tokens(normal(G, length, TOKENS), content)
 
     def random(self, seed: int, graphs: int = 3, answers: bool = True) -> tuple[GraphBatch, Tensor, Tensor, Tokens]:
         rng = np.random.default_rng(seed)
@@ -135,18 +135,18 @@ class EncoderCase:
         rng = np.random.default_rng(seed)
         # within each graph
         order = torch.from_numpy(
-            np.concatenate([np.zeros(0, int), *(rng.permutation(np.flatnonzero(batch.graph == g)) for g in range(3))])
+            np.concatenate([np.zeros(0, int), *(rng.permutation(np.flatnonzero(batch.batch == g)) for g in range(3))])
         )
         place = torch.argsort(order)
         edges = torch.from_numpy(rng.permutation(batch.edge_index.shape[1]))
         permuted = GraphBatch(
             batch.concepts[order],
-            batch.types[order],
-            batch.graph,
+            batch.node_type[order],
+            batch.batch,
             place[batch.edge_index[:, edges]],
             batch.edge_type[edges],
             3,
-            batch.relation_count,
+            batch.num_relations,
         )
         for variant in self.variants:
             encoder = self.encoder(**variant)
@@ -308,8 +308,8 @@ def pooled_naively(pool: AttentivePooling, s: Tensor, h: Tensor, batch: GraphBat
     """Attentive pooling with loops: one softmax a graph and head over its pooled nodes."""
     width = h.shape[1] // pool.heads
     rows = []
-    for graph in range(batch.graph_count):
-        mine = [i for i in nodes if batch.graph[i] == graph]
+    for graph in range(batch.num_graphs):
+        mine = [i for i in nodes if batch.batch[i] == graph]
         parts = []
         for head in range(pool.heads):
             at = slice(head * width, (head + 1) * width)
@@ -326,20 +326,20 @@ def scale(value: Tensor) -> float:
 
 def one_by_one(batch: GraphBatch) -> Iterator[tuple[Tensor, GraphBatch]]:
     """The nodes of each graph, and the graph as a batch of its own."""
-    for graph in range(batch.graph_count):
-        nodes = (batch.graph == graph).nonzero()[:, 0]
-        mine = (batch.graph[batch.edge_index[0]] == graph).nonzero()[:, 0]
+    for graph in range(batch.num_graphs):
+        nodes = (batch.batch == graph).nonzero()[:, 0]
+        mine = (batch.batch[batch.edge_index[0]] == graph).nonzero()[:, 0]
         offset = int(nodes[0]) if len(nodes) else 0
         yield (
             nodes,
             GraphBatch(
                 batch.concepts[nodes],
-                batch.types[nodes],
+                batch.node_type[nodes],
                 torch.zeros_like(nodes),
                 batch.edge_index[:, mine] - offset,
                 batch.edge_type[mine],
                 1,
-                batch.relation_count,
+                batch.num_relations,
             ),
         )
 

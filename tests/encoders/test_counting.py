@@ -22,7 +22,7 @@ from mhgrn.training.loop import evaluate, train
 
 def edges(batch: GraphBatch, graph: int) -> list[tuple[int, int, int]]:
     every = zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True)
-    return [(j, r, i) for j, i, r in every if batch.graph[i] == graph]
+    return [(j, r, i) for j, i, r in every if batch.batch[i] == graph]
 
 
 class TestMostEdges(EncoderCase):
@@ -32,8 +32,8 @@ class TestMostEdges(EncoderCase):
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         return torch.tensor(
             [
-                float(sum(batch.types[j] == QUESTION and batch.types[i] == ANSWER for j, _, i in edges(batch, graph)))
-                for graph in range(batch.graph_count)
+                float(sum(batch.node_type[j] == QUESTION and batch.node_type[i] == ANSWER for j, _, i in edges(batch, graph)))
+                for graph in range(batch.num_graphs)
             ],
             dtype=torch.float64,
         )
@@ -56,12 +56,12 @@ class TestEdgeTypes(EncoderCase):
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         assert isinstance(encoder, EdgeTypes)
         rows = []
-        for graph in range(batch.graph_count):
+        for graph in range(batch.num_graphs):
             score = torch.zeros((), dtype=torch.float64)
             for row, kind in enumerate((QUESTION, OTHER)):
-                for r in range(batch.relation_count):
+                for r in range(batch.num_relations):
                     count = sum(
-                        batch.types[j] == kind and batch.types[i] == ANSWER and r == relation
+                        batch.node_type[j] == kind and batch.node_type[i] == ANSWER and r == relation
                         for j, relation, i in edges(batch, graph)
                     )
                     score = score + encoder.weight[row, r] * math.log(1 + count)
@@ -82,13 +82,13 @@ class TestGraphSoftCounter(EncoderCase):
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         """By enumeration: x_i^T is the sum over walks of 1 … T edges into i of the weight of their first edge."""
         assert isinstance(encoder, GraphSoftCounter)
-        total = [torch.zeros((), dtype=torch.float64) for _ in range(batch.graph_count)]
+        total = [torch.zeros((), dtype=torch.float64) for _ in range(batch.num_graphs)]
         for length in range(1, encoder.rounds + 1):
             for nodes, relations in oracles.walks(batch, length):
-                if batch.types[nodes[-1]] != ANSWER:
+                if batch.node_type[nodes[-1]] != ANSWER:
                     continue
-                one_hot = torch.zeros(6 + batch.relation_count, dtype=torch.float64)
-                one_hot[batch.types[nodes[0]]] = one_hot[3 + batch.types[nodes[1]]] = one_hot[6 + relations[0]] = 1
-                graph = int(batch.graph[nodes[-1]])
+                one_hot = torch.zeros(6 + batch.num_relations, dtype=torch.float64)
+                one_hot[batch.node_type[nodes[0]]] = one_hot[3 + batch.node_type[nodes[1]]] = one_hot[6 + relations[0]] = 1
+                graph = int(batch.batch[nodes[-1]])
                 total[graph] = total[graph] + torch.sigmoid(encoder.weigh(one_hot)[0])
         return torch.stack(total)

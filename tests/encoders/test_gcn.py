@@ -28,7 +28,7 @@ class TestGCN(SharingCase):
         h = gelu(encoder.project.linear(features))
         for layer in encoder.layers:
             h = gelu(D @ A @ D @ h @ layer.weight.T)
-        nodes = [i for i in range(N) if encoder.pool_over == "all" or batch.types[i] == ANSWER]
+        nodes = [i for i in range(N) if encoder.pool_over == "all" or batch.node_type[i] == ANSWER]
         return pooled_naively(encoder.pool, s, h, batch, nodes)
 
     @pytest.mark.parametrize("seed", range(5))
@@ -37,5 +37,5 @@ class TestGCN(SharingCase):
         batch, _, x, _ = self.random(seed)
         theirs = nn.GCNConv(x.shape[1], 3, bias=False).double()
         simple = torch.unique(batch.edge_index, dim=1)
-        weight, links = Convolution(batch).at(torch.ones_like(batch.types, dtype=torch.bool))
+        weight, links = Convolution(batch).at(torch.ones_like(batch.node_type, dtype=torch.bool))
         torch.testing.assert_close(weighted_sum(weight, theirs.lin(x), links), theirs(x, simple))

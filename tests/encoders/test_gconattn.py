@@ -23,9 +23,9 @@ class TestGconAttn(EncoderCase):
         assert isinstance(encoder, GconAttn)
         h = gelu(encoder.project.linear(features))
         rows = []
-        for graph in range(batch.graph_count):
+        for graph in range(batch.num_graphs):
             side = {
-                kind: [i for i in range(len(h)) if batch.graph[i] == graph and batch.types[i] == kind]
+                kind: [i for i in range(len(h)) if batch.batch[i] == graph and batch.node_type[i] == kind]
                 for kind in (QUESTION, ANSWER)
             }
             parts = []

@@ -42,7 +42,7 @@ def last_state(lstm: nn.LSTM, steps: list[Tensor]) -> Tensor:
 
 def normalised(batch: GraphBatch) -> Tensor:
     """D^{-1/2} (A + I) D^{-1/2} of the simple graph."""
-    A = torch.eye(len(batch.types), dtype=torch.float64)
+    A = torch.eye(batch.num_nodes, dtype=torch.float64)
     A[batch.edge_index[1], batch.edge_index[0]] = 1
     d = A.sum(1)
     return A / (d[:, None] * d[None]).sqrt()
@@ -61,11 +61,11 @@ class TestKagNet(SharingCase):
             v = torch.relu(normalised(batch) @ layer(v))
         e = encoder.relations.weight
         rows = []
-        for graph in range(batch.graph_count):
-            nodes = (batch.graph == graph).nonzero()[:, 0].tolist()
+        for graph in range(batch.num_graphs):
+            nodes = (batch.batch == graph).nonzero()[:, 0].tolist()
             both, logits = [], []
-            for q in (n for n in nodes if batch.types[n] == QUESTION):
-                for a in (n for n in nodes if batch.types[n] == ANSWER):
+            for q in (n for n in nodes if batch.node_type[n] == QUESTION):
+                for a in (n for n in nodes if batch.node_type[n] == ANSWER):
                     T = encoder.pair(torch.cat([s[graph], v[q], v[a]]))
                     paths = simple_paths(batch, q, a, encoder.settings.hops)
                     R = s.new_zeros(6)
@@ -125,7 +125,7 @@ def test_unlikely_paths_are_not_read(starter_graph: KnowledgeGraph, folder: Feat
     m = len(starter_graph.schema)
     rng = np.random.default_rng(0)
     batch = oracles.random_batch(rng, 6, m, max_nodes=6, edges=12)
-    s, features = torch.randn(6, 4), torch.randn(len(batch.types), 3)
+    s, features = torch.randn(6, 4), torch.randn(batch.num_nodes, 3)
     counts = []
     for least in (0.0, 0.3, 1.0):
         encoder = KagNet(Dims(4, 3, 2 * m), KagNetConfig(hops=3, prune_with=str(folder.folder), prune_below=least))

@@ -27,13 +27,13 @@ class TestKVMem(SharingCase):
         facts = [
             (i, r, j)
             for i, j, r in zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True)
-            if r < batch.relation_count // 2
+            if r < batch.num_relations // 2
         ]
         rows = []
-        for graph in range(batch.graph_count):
+        for graph in range(batch.num_graphs):
             memory = []
             for i, r, j in facts:
-                if batch.graph[i] == graph:
+                if batch.batch[i] == graph:
                     out, _ = encoder.memory(torch.stack([h[i], encoder.relations.weight[r], h[j]])[None])
                     memory.append(torch.cat([out[0, -1, :3], out[0, 0, 3:]]))  # both directions, each where it ends
             read = []
@@ -65,7 +65,7 @@ class TestKVMem(SharingCase):
 
 def test_triples_of_mentioned_concepts_come_first_and_the_rest_is_counted() -> None:
     batch = oracles.random_batch(np.random.default_rng(1), 5, RELATIONS, max_nodes=6, edges=12)
-    others = (batch.types == OTHER).long()
+    others = (batch.node_type == OTHER).long()
     *_, everything = _triples(batch, None)
     assert not everything.any()
     all_heads, _, all_tails, _, _ = _triples(batch, None)
@@ -74,7 +74,7 @@ def test_triples_of_mentioned_concepts_come_first_and_the_rest_is_counted() -> N
         edges = set(zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True))
         assert set(zip(head.tolist(), tail.tolist(), relation.tolist(), strict=True)) <= edges
         for graph in range(5):
-            mine, every = batch.graph[head] == graph, batch.graph[all_heads] == graph
+            mine, every = batch.batch[head] == graph, batch.batch[all_heads] == graph
             tiers = (others[head] + others[tail])[mine].tolist()
             assert tiers == sorted((others[all_heads] + others[all_tails])[every].tolist())[:limit]
             assert cut[graph] == int(every.sum()) - len(tiers)

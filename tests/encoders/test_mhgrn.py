@@ -31,7 +31,7 @@ def batch_and_inputs(seed: int, graphs: int, answers: bool = True, edges: int = 
     batch = oracles.random_batch(np.random.default_rng(seed), graphs, RELATIONS, max_nodes=5, edges=edges, answers=answers)
     generator = torch.Generator().manual_seed(seed)
     s = torch.randn(graphs, S, generator=generator, dtype=torch.float64)
-    return batch, s, torch.randn(len(batch.concepts), FEATURES, generator=generator, dtype=torch.float64)
+    return batch, s, torch.randn(batch.num_nodes, FEATURES, generator=generator, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("hops", "count"), [(1, 540_071), (2, 543_571), (3, 547_071), (4, 550_571)])
@@ -111,11 +111,11 @@ class TestMHGRN(SharingCase):
 
 def test_no_answer_node_gives_zero_unless_as_published() -> None:
     batch, s, features = batch_and_inputs(1, 2, answers=False)
-    assert len(batch.concepts)
+    assert batch.num_nodes
     assert torch.equal(encoder()(s, features, batch).g, torch.zeros(2, 4, dtype=torch.float64))
     published = encoder(pool_first_node_if_no_answer=True)(s, features, batch)
     assert published.pooled is not None
-    assert len(published.pooled) == len(batch.graph.unique())
+    assert len(published.pooled) == len(batch.batch.unique())
 
 
 def test_g_attention_gets_a_zero_gradient() -> None:
@@ -135,13 +135,25 @@ def test_theorem_of_appendix_f(seed: int, K: int) -> None:
     """MHGRN = K-hop RN + (1/|A|) Σ_i (1 - K_i/K) W̃₃ h_i, the second term zero where every length reaches every answer."""
     rng = np.random.default_rng(seed)
     batch = oracles.random_batch(rng, 1, RELATIONS, max_nodes=4, edges=5)
-    answers = (batch.types == ANSWER).nonzero()[:, 0]
+    answers = (batch.node_type == ANSWER).nonzero()[:, 0]
     if not len(answers):
         return
-    d1, d2, d3, m = 3, 2, 4, batch.relation_count
-    h, e = torch.from_numpy(rng.normal(size=(len(batch.concepts), d1))), torch.from_numpy(rng.normal(size=(m, d2)))
+    d1, d2, d3, m = 3, 2, 4, batch.num_relations
+    h, e = torch.from_numpy(rng.normal(size=(batch.num_nodes, d1))), torch.from_numpy(rng.normal(size=(m, d2)))
     W1, W3, W2 = (torch.from_numpy(rng.normal(size=(d3, d))) for d in (d1, d1, d2))
-    layer = MHGRNLayer(d1, d1 + d2, d3, S, m, K, activation=lambda x: x).double().eval()
+    layer = (
+        MHGRNLayer(
+            in_channels=d1,
+            message_channels=d1 + d2,
+            out_channels=d3,
+            num_relations=m,
+            hops=K,
+            context_channels=S,
+            activation=lambda x: x,
+        )
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.zero_()

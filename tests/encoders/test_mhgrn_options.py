@@ -66,7 +66,7 @@ def model_of(hops: int, **settings: Any) -> MHGRN:
 def inputs(seed: int) -> tuple[Tensor, Tensor, GraphBatch]:
     batch = oracles.random_batch(np.random.default_rng(seed), 4, RELATIONS, max_nodes=4, edges=3)
     generator = torch.Generator().manual_seed(seed)
-    shapes = (batch.graph_count, S), (len(batch.concepts), FEATURES)
+    shapes = (batch.num_graphs, S), (batch.num_nodes, FEATURES)
     s, features = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
     return s, features, batch
 
@@ -95,8 +95,8 @@ def defined(model: MHGRN, s: Tensor, features: Tensor, batch: GraphBatch, hops: 
     (layer,) = model.layers
     assert isinstance(layer, MHGRNLayer)
     W, W_pad = matrices(layer, settings.get("relation_weights", "diagonal"))
-    types, graphs = batch.types.tolist(), batch.graph.tolist()
-    m = batch.relation_count
+    types, graphs = batch.node_type.tolist(), batch.batch.tolist()
+    m = batch.num_relations
     h = functional.gelu(model.project(features), approximate="tanh")
     x = [h[i] if layer.typed is None else layer.typed.weight[t] @ h[i] + layer.typed.bias[t] for i, t in enumerate(types)]
     assert (layer.typed is None) == ("typed_transform" in off)
@@ -145,7 +145,7 @@ def defined(model: MHGRN, s: Tensor, features: Tensor, batch: GraphBatch, hops: 
 
     pooled_types = {"answer": {ANSWER}, "question": {QUESTION}, "all": {0, 1, 2}}[settings.get("pool", "answer")]
     g = []
-    for graph in range(batch.graph_count):
+    for graph in range(batch.num_graphs):
         mine = [i for i in range(len(types)) if graphs[i] == graph]
         pooled = [i for i in mine if types[i] in pooled_types]
         if not pooled and settings.get("pool_first_node_if_no_answer"):
@@ -220,7 +220,7 @@ def test_what_is_left_out_has_no_parameters(without: str, gone: set[str]) -> Non
 def test_two_layers_deliver_all_that_pooling_reads() -> None:
     """Pruning by distance gives what computing every node gives, whatever is pooled and wherever walks end."""
     s, features, batch = inputs(5)
-    everything = torch.arange(len(batch.concepts))
+    everything = torch.arange(batch.num_nodes)
     for pool in ("answer", "question", "all"):
         for walks_to in ("any", "answer"):
             model = model_of(2, pool=pool, walks_to=walks_to, layers=2)
@@ -229,7 +229,7 @@ def test_two_layers_deliver_all_that_pooling_reads() -> None:
             for layer in model.layers:
                 h, _ = layer(h, s, batch, everything)
             assert encoding.pooled is not None
-            expected, _ = model.pool(s, h[encoding.pooled], batch.graph[encoding.pooled])
+            expected, _ = model.pool(s, h[encoding.pooled], batch.batch[encoding.pooled])
             torch.testing.assert_close(encoding.g, expected)
 
 
@@ -296,16 +296,16 @@ def test_counting_adds_the_weights_of_walks_from_question_to_answer_to_the_score
         encoding, without = model(s, features, batch), plain(s, features, batch)
         torch.testing.assert_close(encoding.g, without.g)
         assert without.score is None
-        types, pooled = batch.types.tolist(), set(encoding.pooled.tolist())
-        counts = torch.zeros(len(types), hops, batch.relation_count, dtype=torch.float64)  # by first node
+        types, pooled = batch.node_type.tolist(), set(encoding.pooled.tolist())
+        counts = torch.zeros(len(types), hops, batch.num_relations, dtype=torch.float64)  # by first node
         for k in range(1, hops + 1):
             for walk in oracles.walks(batch, k):
                 nodes, relations = walk
                 if types[nodes[0]] == QUESTION and nodes[-1] in pooled:
                     alpha = oracles.log_alpha(walk, encoding.traces[-1].weights, batch).exp()
                     counts[nodes[0], k - 1, relations[0]] += alpha.item()
-        of_graph = torch.stack([counts[batch.graph == g].sum(0) for g in range(batch.graph_count)]).log1p()
-        concepts = torch.stack([counts[batch.graph == g].sum(2).log1p().sum(0) for g in range(batch.graph_count)])
+        of_graph = torch.stack([counts[batch.batch == g].sum(0) for g in range(batch.num_graphs)]).log1p()
+        concepts = torch.stack([counts[batch.batch == g].sum(2).log1p().sum(0) for g in range(batch.num_graphs)])
         expected = (of_graph * model.counts.by_relation).sum((1, 2)) + (concepts * model.counts.by_concept).sum(1)
         torch.testing.assert_close(encoding.score, expected)
         if settings == {}:

@@ -28,7 +28,7 @@ class TestRGCN(SharingCase):
 
     def naive(self, encoder: GraphEncoder, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None) -> Tensor:
         assert isinstance(encoder, RGCN)
-        N, m = len(features), batch.relation_count
+        N, m = len(features), batch.num_relations
         edges = list(zip(*batch.edge_index.tolist(), batch.edge_type.tolist(), strict=True))
         if encoder.self_loop:
             edges += [(i, i, m) for i in range(N)]
@@ -50,7 +50,7 @@ class TestRGCN(SharingCase):
                         total = total + W @ h[j] / (degree if encoder.normalise == "total" else len(near))
                 rows.append(gelu(total))
             h = torch.stack(rows) if rows else h
-        nodes = [i for i in range(N) if encoder.pool_over == "all" or batch.types[i] == ANSWER]
+        nodes = [i for i in range(N) if encoder.pool_over == "all" or batch.node_type[i] == ANSWER]
         return pooled_naively(encoder.pool, s, h, batch, nodes)
 
     @pytest.mark.parametrize("normalise", ["total", "per_relation"])
@@ -61,9 +61,9 @@ class TestRGCN(SharingCase):
         batch, _, x, _ = self.random(seed)
         aggregate = "add" if normalise == "total" else "mean"
         theirs = nn.RGCNConv(
-            x.shape[1], 3, batch.relation_count, num_bases=bases, aggr=aggregate, root_weight=False, bias=False
+            x.shape[1], 3, batch.num_relations, num_bases=bases, aggr=aggregate, root_weight=False, bias=False
         ).double()
-        ours = RGCNLayer(x.shape[1], 3, batch.relation_count, bases).double()
+        ours = RGCNLayer(x.shape[1], 3, batch.num_relations, bases).double()
         with torch.no_grad():
             ours.basis.copy_(theirs.weight.transpose(1, 2))
             if ours.coefficient is not None:

@@ -29,7 +29,7 @@ def between(batch: GraphBatch, graph: int, hops: int) -> list[oracles.Walk]:
     return [
         (nodes, relations)
         for nodes, relations in oracles.walks(batch, hops)
-        if batch.graph[nodes[0]] == graph and batch.types[nodes[0]] == QUESTION and batch.types[nodes[-1]] == ANSWER
+        if batch.batch[nodes[0]] == graph and batch.node_type[nodes[0]] == QUESTION and batch.node_type[nodes[-1]] == ANSWER
     ]
 
 
@@ -42,7 +42,7 @@ class TestRN(EncoderCase):
         assert isinstance(encoder, RN)
         h, e = gelu(encoder.project.linear(features)), encoder.relations.weight
         rows = []
-        for graph in range(batch.graph_count):
+        for graph in range(batch.num_graphs):
             vectors = [encoder.transform(torch.cat([h[n[0]], e[r[0]], h[n[1]]])) for n, r in between(batch, graph, 1)]
             rows.append(torch.stack(vectors).mean(0) if vectors else s.new_zeros(6))
         return torch.stack(rows)
@@ -66,8 +66,8 @@ class TestKHopRN(EncoderCase):
         K, pooling = encoder.settings.hops, encoder.settings.pooling
         h, e = gelu(encoder.project.linear(features)), encoder.relations.weight
         rows = []
-        for graph in range(batch.graph_count):
-            answers = int(((batch.types == ANSWER) & (batch.graph == graph)).sum())
+        for graph in range(batch.num_graphs):
+            answers = int(((batch.node_type == ANSWER) & (batch.batch == graph)).sum())
             walks = [w for k in range(1, K + 1) for w in between(batch, graph, k)]
             if not walks:
                 rows.append(s.new_zeros(6))
@@ -99,7 +99,7 @@ class TestKHopRN(EncoderCase):
         batch, s, features, _ = self.random(171)
         encoding = encoder(s, features, batch)
         h = gelu(encoder.project.linear(features))
-        for graph in range(batch.graph_count):
+        for graph in range(batch.num_graphs):
             every = [w for k in (1, 2) for w in between(batch, graph, k)]
             walks = encoder.attended_walks(encoding, batch, graph, 1000)
             assert [w.log_weight for w in walks] == sorted((w.log_weight for w in walks), reverse=True)
@@ -145,7 +145,7 @@ def test_the_recursion_equals_the_appendix(seed: int, K: int) -> None:
     batch = oracles.random_batch(np.random.default_rng(seed), 1, RELATIONS, max_nodes=4, edges=5)
     config = KHopRNConfig(hops=K, hidden_dim=3, out_dim=4, pooling="definition", transform="linear")
     encoder = KHopRN(Dims(S, FEATURES, 2 * RELATIONS), config).double()
-    features = torch.randn(len(batch.concepts), FEATURES, dtype=torch.float64)
+    features = torch.randn(batch.num_nodes, FEATURES, dtype=torch.float64)
     assert isinstance(encoder.transform, torch.nn.Linear)
     W = list(encoder.transform.weight.split(3, dim=1))
     wanted = oracles.k_hop_rn(gelu(encoder.project.linear(features)), encoder.relations.weight, W, K, batch)
@@ -186,7 +186,7 @@ def test_the_published_one_hop_network_also_read_two_hops_of_relation_0() -> Non
     s = torch.randn(1, S, dtype=torch.float64)
     for relation, kinds in ((0, 2), (1, 1)):
         batch = fan(5, relation)
-        features = torch.randn(len(batch.types), FEATURES, dtype=torch.float64)
+        features = torch.randn(batch.num_nodes, FEATURES, dtype=torch.float64)
         h = gelu(encoder.project.linear(features))
         parts = [encoder.relations.weight[1], encoder.relations.weight[0] ** 2][:kinds]
         wanted = torch.stack([encoder.transform(torch.cat([h[0], part, h[1]])) for part in parts]).mean(0)

@@ -28,7 +28,7 @@ def test_a_walk_s_probability_can_be_computed_from_the_named_weights() -> None:
         Dims(5, 4, 4), MHGRNConfig(hops=2, layers=2, hidden_dim=6, initial_scale=0.7, walks_from="question", zero_hop=True)
     ).eval()
     with torch.inference_mode():
-        encoding = encoder(torch.randn(2, 5), torch.randn(len(batch.concepts), 4), batch)
+        encoding = encoder(torch.randn(2, 5), torch.randn(batch.num_nodes, 4), batch)
     named = attention(encoding, batch, {"school": 0, "nothing": 1}, graph)
     assert json.loads(json.dumps(named, allow_nan=False)) == named
     _, last = named["statements"]["school"]["layers"]

@@ -25,7 +25,7 @@ def test_layers_are_decoded_one_behind_the_other(seed: int, layers: int) -> None
     batch = oracles.random_batch(np.random.default_rng(seed), 2, 2, edges=4)
     encoder = MHGRN(Dims(5, 4, 4), MHGRNConfig(hops=2, layers=layers, hidden_dim=6, initial_scale=0.7)).eval()
     with torch.inference_mode():
-        encoding = encoder(torch.randn(2, 5), torch.randn(len(batch.concepts), 4), batch)
+        encoding = encoder(torch.randn(2, 5), torch.randn(batch.num_nodes, 4), batch)
     edges = set(zip(batch.edge_index[0].tolist(), batch.edge_type.tolist(), batch.edge_index[1].tolist(), strict=True))
     for graph in range(2):
         distribution = WalkDistribution.of(encoding, batch, graph)
@@ -37,7 +37,7 @@ def test_layers_are_decoded_one_behind_the_other(seed: int, layers: int) -> None
             assert set(zip(walk.nodes, walk.relations, walk.nodes[1:], strict=False)) <= edges
             parts, end = [last], last.nodes[0]
             for trace in reversed(encoding.traces[:-1]):
-                length = torch.zeros(len(batch.concepts), 2, dtype=torch.float64)
+                length = torch.zeros(batch.num_nodes, 2, dtype=torch.float64)
                 length[end] = trace.length[trace.row(end)]
                 below = max(e.probability for e in enumerate_walks(batch, trace.weights, length, {end: 1.0}))
                 (best,) = WalkDistribution(trace, batch, graph, {end: 1.0}).best_paths(1).walks

@@ -40,8 +40,8 @@ def chain_batch(facts: list[tuple[int, int, int]], nodes: int, answers: set[int]
 
 def flat(batch: GraphBatch, hops: int) -> tuple[WalkWeights, torch.Tensor]:
     """All walks alike, all lengths alike."""
-    n, m = len(batch.concepts), batch.relation_count
-    weights = WalkWeights(torch.zeros(n), torch.zeros(batch.graph_count, m), torch.zeros(m, m))
+    n, m = batch.num_nodes, batch.num_relations
+    weights = WalkWeights(torch.zeros(n), torch.zeros(batch.num_graphs, m), torch.zeros(m, m))
     return weights, torch.full((n, hops), 1 / hops)
 
 
@@ -126,7 +126,7 @@ def test_edge_marginals_are_those_of_all_walks(seed: int, hops: int, coarse: boo
     mine[:, marginals.edges] = marginals.by_hop
     assert mine == pytest.approx(expected)
     assert marginals.uses == pytest.approx(expected.sum(0)[marginals.edges])
-    assert sorted(marginals.edges) == [e for e, node in enumerate(source) if case.batch.graph[node] == case.graph]
+    assert sorted(marginals.edges) == [e for e, node in enumerate(source) if case.batch.batch[node] == case.graph]
 
 
 @settings(max_examples=40)
@@ -146,7 +146,7 @@ def test_deep_walks_under_sharp_attention_stay_exact() -> None:
     """Sixteen hops, logits of ±30: no probability is lost, and the best walk's is the one of the enumeration of one line."""
     rng = np.random.default_rng(0)
     batch = chain_batch([(0, 0, 1), (1, 1, 2), (2, 0, 3)], 4, {3}, relations=2)
-    m = batch.relation_count
+    m = batch.num_relations
     weights = WalkWeights(*(torch.from_numpy(rng.choice([-30.0, 30.0], shape)) for shape in ((4,), (1, m), (m, m))))
     length = torch.zeros(4, 16, dtype=torch.float64)
     length[:, -1] = 1
@@ -197,13 +197,13 @@ def test_it_is_the_distribution_of_the_model(seed: int, zero_hop: bool, layers: 
     batch = oracles.random_batch(np.random.default_rng(seed), 3, 2)
     encoder = MHGRN(Dims(5, 4, 4), MHGRNConfig(hops=2, layers=layers, hidden_dim=6, zero_hop=zero_hop, initial_scale=0.7)).eval()
     with torch.inference_mode():
-        encoding = encoder(torch.randn(3, 5), torch.randn(len(batch.concepts), 4), batch)
+        encoding = encoder(torch.randn(3, 5), torch.randn(batch.num_nodes, 4), batch)
     assert encoding.pooled is not None
     assert encoding.attention is not None
     for graph in range(3):
         for first_head in (False, True):
             distribution = WalkDistribution.of(encoding, batch, graph, first_head)
-            mine = batch.graph[encoding.pooled] == graph
+            mine = batch.batch[encoding.pooled] == graph
             heads = encoding.attention[mine]
             assert list(distribution.pool) == encoding.pooled[mine].tolist()
             expected = (heads[:, 0] if first_head else heads.mean(1)).tolist()
@@ -221,10 +221,10 @@ def test_walks_that_the_model_leaves_out_have_no_probability(pool: str) -> None:
     settings = MHGRNConfig(hops=2, hidden_dim=6, initial_scale=0.7, walks_to="answer", pool=pool)
     encoder = MHGRN(Dims(5, 4, 4), settings).eval()
     batch = oracles.random_batch(np.random.default_rng(3), 1, 2, 7, 9)
-    encoding = encoder(torch.randn(1, 5), torch.randn(len(batch.types), 4), batch)
+    encoding = encoder(torch.randn(1, 5), torch.randn(batch.num_nodes, 4), batch)
     found = WalkDistribution.of(encoding, batch, 0)
     ends = {walk.nodes[-1] for walk in found.best_paths(1000).walks}
-    assert {int(batch.types[node]) for node in ends} <= {ANSWER}
+    assert {int(batch.node_type[node]) for node in ends} <= {ANSWER}
     assert sum(walk.probability for walk in found.best_paths(1000).walks) == pytest.approx(found.walks)
     if pool == "question":
         assert found.masses == pytest.approx({"walks": 0, "no_path": 1, "itself": 0})
@@ -237,7 +237,7 @@ def test_a_trace_may_keep_rows_for_some_nodes_only() -> None:
     pruned = LayerTrace(case.weights, kept, case.length[kept], torch.zeros(case.length.shape[1], len(kept)))
     distribution = WalkDistribution(pruned, case.batch, case.graph, case.pool)
     assert distribution.masses == case.distribution.masses
-    missing = next(node for node in range(len(case.batch.concepts)) if node not in case.pool)
+    missing = next(node for node in range(case.batch.num_nodes) if node not in case.pool)
     with pytest.raises(UserError, match=f"nothing to node {missing}"):
         pruned.row(missing)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.explain.paths import Path
+from mhgrn.explain import ReasoningPath
 from mhgrn.kg import Fact, KnowledgeGraph
 from mhgrn.kg.paths import connect
 
@@ -47,7 +47,7 @@ def test_paths_are_those_of_brute_force_shortest_first(
             assert len(step) == len(set(step))
             assert set(step) == {fact for fact in facts if {fact.head, fact.tail} == {here, there}}
         if all(len(step) == 1 for step in path.steps):  # then it reads as an answer's path does
-            assert str(path) == str(Path(path.concepts[-1], [step[0] for step in path.steps], path.concepts, 0.0, 1))
+            assert str(path) == str(ReasoningPath(path.concepts[-1], [step[0] for step in path.steps], path.concepts, 0.0, 1))
 
 
 @settings(max_examples=30)

@@ -64,7 +64,13 @@ def test_equals_the_encoders_layer_on_the_same_graph(seed: int, hops: int) -> No
     assert graph.node_type is not None
     assert graph.context is not None
     assert graph.batch is not None
-    layer = MHGRNLayer(IN, OUT, OUT, CONTEXT, RELATIONS, hops).double().eval()
+    layer = (
+        MHGRNLayer(
+            in_channels=IN, message_channels=OUT, out_channels=OUT, num_relations=RELATIONS, hops=hops, context_channels=CONTEXT
+        )
+        .double()
+        .eval()
+    )
     copied = layer.load_state_dict(conv.layer.state_dict() | {"messages.W_pad": layer.messages.W_pad}, strict=False)
     assert copied.unexpected_keys == []
     assert {key.partition(".")[0] for key in copied.missing_keys} <= (

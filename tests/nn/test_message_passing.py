@@ -27,7 +27,7 @@ def inputs(
     def uniform(*shape: int, scale: float = 1.0) -> Tensor:
         return ((2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1) * scale).to(dtype).requires_grad_()
 
-    N, G, m = len(batch.concepts), batch.graph_count, batch.relation_count
+    N, G, m = batch.num_nodes, batch.num_graphs, batch.num_relations
     weights = WalkWeights(uniform(N, scale=spread), uniform(G, m, scale=spread), uniform(m, m, scale=spread))
     square = (d, d) if full else (d,)
     return uniform(N, d), weights, uniform(K, m, *square), uniform(K - 1, *square)
@@ -80,7 +80,7 @@ def test_every_backend_equals_enumeration(seed: int, K: int, graphs: int, full: 
 def test_normalised_walk_weights_sum_to_one(seed: int, K: int) -> None:
     batch = oracles.random_batch(np.random.default_rng(seed), 2, RELATIONS)
     _, weights, _, _ = inputs(batch, seed, K, False, torch.float64)
-    N, m = len(batch.concepts), batch.relation_count
+    N, m = batch.num_nodes, batch.num_relations
     ones = torch.ones(N, 1, dtype=torch.float64)
     z, log_d = multi_hop_messages(ones, weights, torch.ones(K, m, 1).double(), torch.ones(K - 1, 1).double(), batch)
     reached = torch.isfinite(log_d)
@@ -116,7 +116,7 @@ def test_needed_nodes_get_what_they_get_among_all(seed: int, K: int, full: bool,
     subgraphs = oracles.random_subgraphs(rng, 3, RELATIONS, max_nodes=6, edges=6)
     batch = GraphBatch.collate(subgraphs, RELATIONS)
     at = inputs(batch, seed, K, full, torch.float64)
-    needed = (batch.types == ANSWER).nonzero()[:, 0]
+    needed = (batch.node_type == ANSWER).nonzero()[:, 0]
     whole = multi_hop_messages(*at, batch, "plain")
     wanted, wanted_d = whole.z[:, needed], whole.log_d[:, needed]
     wanted_gradients = joined(gradients(wanted, at))
@@ -130,7 +130,13 @@ def test_needed_nodes_get_what_they_get_among_all(seed: int, K: int, full: bool,
     assert torch.equal(trimmed.concepts, batch.concepts[kept])
     x, weights, W, W_pad = at
     z, log_d = multi_hop_messages(
-        x[kept], weights._replace(start=weights.start[kept]), W, W_pad, trimmed, backend, (trimmed.types == ANSWER).nonzero()[:, 0]
+        x[kept],
+        weights._replace(start=weights.start[kept]),
+        W,
+        W_pad,
+        trimmed,
+        backend,
+        (trimmed.node_type == ANSWER).nonzero()[:, 0],
     )
     assert_close(z, wanted, 1e-9)
     torch.testing.assert_close(log_d, wanted_d)
@@ -162,7 +168,7 @@ def test_a_graph_beyond_the_caches_gives_what_the_plain_form_gives(full: bool) -
     types = rng.choice([OTHER, ANSWER], nodes).astype(np.uint8)
     batch = GraphBatch.collate([Subgraph(np.arange(nodes), types, *triples)] * 2, RELATIONS)
     at = inputs(batch, 0, 3, full, torch.float64, d=200)
-    for needed in (None, (batch.types == ANSWER).nonzero()[:, 0]):
+    for needed in (None, (batch.node_type == ANSWER).nonzero()[:, 0]):
         (z, log_d), (expected, log_expected) = (
             multi_hop_messages(*at, batch, backend, needed) for backend in ("compiled", "plain")
         )
@@ -205,16 +211,16 @@ def test_permuting_nodes_permutes_messages(seed: int) -> None:
     rng = np.random.default_rng(seed)
     batch = oracles.random_batch(rng, 1, RELATIONS)
     at = inputs(batch, seed, 3, False, torch.float64)
-    order = torch.from_numpy(rng.permutation(len(batch.concepts)))
+    order = torch.from_numpy(rng.permutation(batch.num_nodes))
     place = torch.argsort(order)  # old node → new node
     moved = GraphBatch(
         batch.concepts[order],
-        batch.types[order],
-        batch.graph,
+        batch.node_type[order],
+        batch.batch,
         place[batch.edge_index],
         batch.edge_type,
         1,
-        batch.relation_count,
+        batch.num_relations,
     )
     x, weights, W, W_pad = at
     z, _ = multi_hop_messages(x[order], weights._replace(start=weights.start[order]), W, W_pad, moved)

@@ -49,7 +49,7 @@ def setting(seed: int, K: int, by_graph: bool) -> tuple[GraphBatch, At]:
     def draw(*shape: int) -> Tensor:
         return torch.from_numpy(rng.normal(size=shape)).requires_grad_()
 
-    N, G, m, E = len(batch.concepts), batch.graph_count, batch.relation_count, len(batch.edge_type)
+    N, G, m, E = batch.num_nodes, batch.num_graphs, batch.num_relations, len(batch.edge_type)
     turn = draw(*([G] if by_graph else []), m, m)
     return batch, At(draw(N, DIM), draw(N), draw(G, m), turn, draw(K, m, DIM), draw(K - 1, DIM), draw(E))
 
@@ -105,7 +105,7 @@ def test_the_derivative_by_an_edges_weight_is_its_expected_use(backend: Backend)
     weights = WalkWeights(at.start, at.relation, at.turn)
     _, log_d = at.messages(batch, backend)
     reached = 0
-    for node in range(len(batch.concepts)):
+    for node in range(batch.num_nodes):
         if not torch.isfinite(log_d[K - 1, node]):
             continue
         reached += 1

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.nn.walks import Walks, connections, distinct, in_parts
+from mhgrn.nn.walks import WalkList, distinct, find_walks, in_chunks
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 Plain = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, relations
 
 
-def plain(walks: Walks) -> list[Plain]:
+def plain(walks: WalkList) -> list[Plain]:
     return [(tuple(n), tuple(r)) for n, r in zip(walks.nodes.tolist(), walks.relations.tolist(), strict=True)]
 
 
@@ -23,7 +23,9 @@ def between(batch: GraphBatch, hops: int, simple: bool) -> list[Plain]:
     found = [
         (tuple(nodes), tuple(relations))
         for nodes, relations in oracles.walks(batch, hops)
-        if batch.types[nodes[0]] == QUESTION and batch.types[nodes[-1]] == ANSWER and (not simple or len(set(nodes)) == len(nodes))
+        if batch.node_type[nodes[0]] == QUESTION
+        and batch.node_type[nodes[-1]] == ANSWER
+        and (not simple or len(set(nodes)) == len(nodes))
     ]
     return sorted(found, key=lambda w: [w[0][0], *zip(w[0][1:], w[1], strict=True)])
 
@@ -36,19 +38,19 @@ def batch_of(seed: int, edges: int = 6) -> GraphBatch:
 @given(seed=st.integers(0, 10**6), hops=st.integers(1, 4), simple=st.booleans())
 def test_all_walks_are_found_in_order(seed: int, hops: int, simple: bool) -> None:
     batch = batch_of(seed, edges=4)
-    found = connections(batch, hops, simple=simple)
+    found = find_walks(batch, hops, simple=simple)
     assert not found.cut.any()
     for k, walks in enumerate(found.lengths, start=1):
         assert plain(walks) == between(batch, k, simple)
-        assert torch.equal(walks.graph, batch.graph[walks.nodes[:, -1]])
+        assert torch.equal(walks.graph, batch.batch[walks.nodes[:, -1]])
 
 
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 10**6), hops=st.integers(1, 3), simple=st.booleans(), limit=st.integers(0, 6))
 def test_a_limit_keeps_the_first_of_each_graph_and_counts_the_rest(seed: int, hops: int, simple: bool, limit: int) -> None:
     batch = batch_of(seed)
-    every, found = connections(batch, hops, simple=simple), connections(batch, hops, limit, simple)
-    for graph in range(batch.graph_count):
+    every, found = find_walks(batch, hops, simple=simple), find_walks(batch, hops, limit, simple)
+    for graph in range(batch.num_graphs):
         wanted, got = (
             [w for walks in part.lengths for w in plain(walks.rows((walks.graph == graph).nonzero()[:, 0]))]
             for part in (every, found)
@@ -67,9 +69,9 @@ def test_walks_of_a_small_score_do_not_count(seed: int, least: float, simple: bo
     def worth(walk: Plain) -> float:
         return float(np.prod([of[step] for step in zip(walk[0], walk[0][1:], walk[1], strict=False)]))
 
-    for k, walks in enumerate(connections(batch, 3, None, simple, score, least).lengths, start=1):
+    for k, walks in enumerate(find_walks(batch, 3, None, simple, score, least).lengths, start=1):
         assert plain(walks) == [w for w in between(batch, k, simple) if worth(w) >= least]
-    capped = connections(batch, 3, 1, simple, score, least)
+    capped = find_walks(batch, 3, 1, simple, score, least)
     total = sum(worth(w) >= least for k in (1, 2, 3) for w in between(batch, k, simple))
     assert capped.cut.sum() + sum(map(len, capped.lengths)) == total
 
@@ -77,7 +79,7 @@ def test_walks_of_a_small_score_do_not_count(seed: int, least: float, simple: bo
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6), hops=st.integers(1, 4))
 def test_walks_with_equal_ends_and_relations_are_one_kind(seed: int, hops: int) -> None:
-    walks = connections(batch_of(seed), hops).lengths[-1]
+    walks = find_walks(batch_of(seed), hops).lengths[-1]
     first, count = distinct(walks)
     kinds = Counter((nodes[0], relations, nodes[-1]) for nodes, relations in plain(walks))
     got = {
@@ -93,7 +95,7 @@ def test_kinds_of_long_walks_do_not_collide() -> None:
     relations[100:] = relations[:100]
     relations[100:, 0] += 1
     nodes = torch.arange(17).repeat(200, 1) * 1000
-    first, count = distinct(Walks(nodes, relations, torch.zeros(200, dtype=torch.int64)))
+    first, count = distinct(WalkList(nodes, relations, torch.zeros(200, dtype=torch.int64)))
     assert len(first) == 200
     assert count.eq(1).all()
 
@@ -109,7 +111,7 @@ def test_many_walks_take_memory_for_those_kept_alone(simple: bool) -> None:
     batch = GraphBatch(
         torch.arange(n), types, torch.zeros(n, dtype=torch.int64), index, torch.zeros(len(source), dtype=torch.int64), 1, 2
     )
-    found = connections(batch, 3, 100, simple)
+    found = find_walks(batch, 3, 100, simple)
     assert [len(w) for w in found.lengths] == [1, 58, 41]
     walks_of_3 = 58 * 57 if simple else 1 + 58 * 59  # by the adjacency matrix's cube
     assert found.cut[0] == walks_of_3 - 41
@@ -123,9 +125,9 @@ def test_parts_give_the_values_and_gradients_of_the_whole(count: int, monkeypatc
     for part in (7, 1000):
         monkeypatch.setattr("mhgrn.nn.walks.PART", part)
         layer.zero_grad()
-        value = in_parts(lambda a, b: layer(a * b).tanh(), x, y)
+        value = in_chunks(lambda a, b: layer(a * b).tanh(), x, y)
         value.square().sum().backward()
         with torch.no_grad():
-            torch.testing.assert_close(in_parts(lambda a, b: layer(a * b).tanh(), x, y), value)
+            torch.testing.assert_close(in_chunks(lambda a, b: layer(a * b).tanh(), x, y), value)
         results.append((value, layer.weight.grad, layer.bias.grad))
     torch.testing.assert_close(results[0], results[1])

@@ -266,7 +266,7 @@ def scores(model: "KnowledgeAwareQA", batch: Batch) -> "Tensor":
 
     from mhgrn.encoders.base import Tokens
 
-    graphs = batch.graphs.graph_count
+    graphs = batch.graphs.num_graphs
     text = batch.features.new_ones(graphs, TEXT_DIM)
     tokens = Tokens(text[:, None], torch.ones(graphs, 1, dtype=torch.bool))
     found: Tensor = model(text, batch.features, batch.graphs, tokens).score

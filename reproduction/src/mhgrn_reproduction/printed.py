@@ -177,7 +177,7 @@ def step(model: "KnowledgeAwareQA", graphs: Sequence[Subgraph], relations: int, 
     batch = GraphBatch.collate(graphs, relations, encoder.reach)
     encoder.prepare(batch)
     s = torch.randn(len(graphs), 384 if encoder.uses_text else 0, generator=generator)
-    features = torch.randn(len(batch.concepts), 384 if encoder.uses_features else 0, generator=generator)
+    features = torch.randn(batch.num_nodes, 384 if encoder.uses_features else 0, generator=generator)
     tokens = None
     if encoder.uses_tokens:
         tokens = Tokens(torch.randn(len(graphs), 12, 384, generator=generator), torch.ones(len(graphs), 12, dtype=torch.bool))

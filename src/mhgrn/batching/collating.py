@@ -197,7 +197,7 @@ def count_kept(  # type: ignore[no-untyped-def]
 
 @kernel
 def join(  # type: ignore[no-untyped-def]
-    g0, g1, statements, steps, relation_count, used_count, node_ptr, state_ptr, exit_ptr, edge_ptr,
+    g0, g1, statements, steps, num_relations, used_count, node_ptr, state_ptr, exit_ptr, edge_ptr,
     row, kind, distance, states, exits, state_relation, edges, exit_relation, exit_distance, source, source_exit, sizes,
     node_row, types, graph, out_state_ptr, out_state_relation, out_exit_ptr, out_exit_relation, out_exit_node,
     out_edge_ptr, out_edge_exit, out_edge_source, turn_ptr,
@@ -223,7 +223,7 @@ def join(  # type: ignore[no-untyped-def]
             for y in range(x, x + exits[old]):
                 if exit_distance[y] >= steps:
                     break
-                if exit_relation[y] >= relation_count:
+                if exit_relation[y] >= num_relations:
                     return False
                 out_exit_relation[x_out], out_exit_node[x_out] = exit_relation[y], i
                 x_out += 1
@@ -233,7 +233,7 @@ def join(  # type: ignore[no-untyped-def]
         edge = sizes[g, 3]
         shift = state_ptr[s] - sizes[g, 1]
         for t in range(sizes[g, 1], state):
-            if state_relation[t + shift] >= relation_count:
+            if state_relation[t + shift] >= num_relations:
                 return False
             out_state_relation[t] = state_relation[t + shift]
             edge += edges[t + shift]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mhgrn.batching import collating as kernels
 from mhgrn.batching.walk_index import Longs, WalkIndex, blocks_of
-from mhgrn.compiled.threads import in_parts
+from mhgrn.compiled.threads import parallel_for
 from mhgrn.errors import UserError
 from mhgrn.subgraphs.extract import OTHER, Subgraph
 
@@ -29,12 +29,12 @@ class GraphBatch:
     """
 
     concepts: Tensor  # [N] concept numbers of the knowledge graph
-    types: Tensor  # [N] question, answer or other
-    graph: Tensor  # [N] which of the G graphs a node belongs to; ascending
+    node_type: Tensor  # [N] question, answer or other
+    batch: Tensor  # [N] the graph of each node, 0 … G - 1, ascending
     edge_index: Tensor  # [2, E] source j and target i
     edge_type: Tensor  # [E]
-    graph_count: int
-    relation_count: int  # m, the reverse relations included
+    num_graphs: int
+    num_relations: int  # m, the reverse relations included
     edge_ptr: Longs | None = None  # [G + 1] each graph's edges, if they stand together
     feature_row: Tensor | None = None  # [N] the row of features that a node has, if nodes share rows
 
@@ -59,7 +59,7 @@ class GraphBatch:
         def measure(first: int, last: int) -> None:
             kernels.measure(blocks[first], blocks[last], node_ptr, fact_ptr, head, tail, steps, distance, nodes, edges)
 
-        in_parts(measure, len(blocks) - 1)
+        parallel_for(measure, len(blocks) - 1)
         np.cumsum(nodes, out=nodes)
         np.cumsum(edges, out=edges)
         kept = np.empty(nodes[-1], np.int64)
@@ -72,40 +72,40 @@ class GraphBatch:
                 kept, graph, edge_index, edge_type,
             )  # fmt: skip
 
-        in_parts(fill, len(blocks) - 1)
+        parallel_for(fill, len(blocks) - 1)
         return cls(
             concepts=torch.from_numpy(concepts[kept]),
-            types=torch.from_numpy(types[kept]),
-            graph=torch.from_numpy(graph),
+            node_type=torch.from_numpy(types[kept]),
+            batch=torch.from_numpy(graph),
             edge_index=torch.from_numpy(edge_index),
             edge_type=torch.from_numpy(edge_type),
-            graph_count=len(subgraphs),
-            relation_count=2 * schema_size,
+            num_graphs=len(subgraphs),
+            num_relations=2 * schema_size,
             edge_ptr=edges,
         )
 
     @classmethod
-    def from_pyg(cls, data: Any, relation_count: int) -> Self:
-        """From a ``Data`` or ``Batch`` of PyTorch Geometric with ``edge_index`` and ``edge_type`` (of ``relation_count`` relations,
+    def from_pyg(cls, data: Any, num_relations: int) -> Self:
+        """From a ``Data`` or ``Batch`` of PyTorch Geometric with ``edge_index`` and ``edge_type`` (of ``num_relations`` relations,
         reverses included); ``node_type`` is "other" and ``concepts`` are running numbers where it has none."""
         edge_index, edge_type = (_attribute(data, name) for name in ("edge_index", "edge_type"))
         if edge_index is None or edge_type is None:
             raise UserError("the data has no edge_index or no edge_type; messages run over edges of several relations.")
-        if len(edge_type) and not 0 <= int(edge_type.min()) <= int(edge_type.max()) < relation_count:
+        if len(edge_type) and not 0 <= int(edge_type.min()) <= int(edge_type.max()) < num_relations:
             raise UserError(
-                f"edge_type holds {int(edge_type.min())} … {int(edge_type.max())}; of {relation_count} relations it should be"
-                f" within 0 … {relation_count - 1}."
+                f"edge_type holds {int(edge_type.min())} … {int(edge_type.max())}; of {num_relations} relations it should be"
+                f" within 0 … {num_relations - 1}."
             )
         nodes, place = int(data.num_nodes), edge_index.device
         graph, types, concepts = (_attribute(data, name) for name in ("batch", "node_type", "concepts"))
         return cls(
             concepts=torch.arange(nodes, device=place) if concepts is None else concepts,
-            types=torch.full((nodes,), OTHER, device=place) if types is None else types,
-            graph=torch.zeros(nodes, dtype=torch.long, device=place) if graph is None else graph,
+            node_type=torch.full((nodes,), OTHER, device=place) if types is None else types,
+            batch=torch.zeros(nodes, dtype=torch.long, device=place) if graph is None else graph,
             edge_index=edge_index,
             edge_type=edge_type,
-            graph_count=_graph_count(data, graph),
-            relation_count=relation_count,
+            num_graphs=_graph_count(data, graph),
+            num_relations=num_relations,
         )
 
     def to_pyg(self, x: Tensor | None = None) -> Any:
@@ -117,17 +117,22 @@ class GraphBatch:
             from torch_geometric.data import Batch, Data
         except ImportError:
             raise UserError("PyTorch Geometric is not installed: pip install 'mhgrn[pyg]'") from None
-        sizes = torch.bincount(self.graph, minlength=self.graph_count)
+        sizes = torch.bincount(self.batch, minlength=self.num_graphs)
         first = sizes.cumsum(0) - sizes
-        edge_graph = self.graph[self.edge_index[0]]
+        edge_graph = self.batch[self.edge_index[0]]
         order = torch.argsort(edge_graph, stable=True)
         local = (self.edge_index - first[edge_graph])[:, order]
-        edges = torch.bincount(edge_graph, minlength=self.graph_count).tolist()
-        parts = {"node_type": self.types, "concepts": self.concepts} | ({} if x is None else {"x": x})
+        edges = torch.bincount(edge_graph, minlength=self.num_graphs).tolist()
+        parts = {"node_type": self.node_type, "concepts": self.concepts} | ({} if x is None else {"x": x})
         columns = {name: torch.split(tensor, sizes.tolist()) for name, tensor in parts.items()}
         columns |= {"edge_type": torch.split(self.edge_type[order], edges), "edge_index": torch.split(local, edges, dim=1)}
-        graphs = [{name: column[g] for name, column in columns.items()} for g in range(self.graph_count)]
+        graphs = [{name: column[g] for name, column in columns.items()} for g in range(self.num_graphs)]
         return Batch.from_data_list([Data(**graph, num_nodes=len(graph["concepts"])) for graph in graphs])
+
+    @property
+    def num_nodes(self) -> int:
+        """N, the number of nodes of all graphs."""
+        return len(self.concepts)
 
     def to(self, device: torch.device | str) -> "GraphBatch":
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -154,14 +159,14 @@ class GraphBatch:
     @cached_property
     def walk_index(self) -> WalkIndex:
         """The edges sorted for the compiled kernels; computed once a batch."""
-        graph_ptr = np.searchsorted(self.graph.numpy(), np.arange(self.graph_count + 1))
+        graph_ptr = np.searchsorted(self.batch.numpy(), np.arange(self.num_graphs + 1))
         edge_ptr, edge_index, edge_type = self.edge_ptr, self.edge_index, self.edge_type
         if edge_ptr is None:
-            graph, order = torch.sort(self.graph[edge_index[1]], stable=True)
+            graph, order = torch.sort(self.batch[edge_index[1]], stable=True)
             edge_index, edge_type = edge_index[:, order], edge_type[order]
-            edge_ptr = np.searchsorted(graph.numpy(), np.arange(self.graph_count + 1))
+            edge_ptr = np.searchsorted(graph.numpy(), np.arange(self.num_graphs + 1))
         source, target = edge_index.numpy()
-        return WalkIndex.of(graph_ptr, edge_ptr, source, target, edge_type.numpy(), self.relation_count)
+        return WalkIndex.of(graph_ptr, edge_ptr, source, target, edge_type.numpy(), self.num_relations)
 
     @cached_property
     def matrices(self) -> "Matrices":
@@ -172,22 +177,22 @@ class GraphBatch:
 
     @cached_property
     def states(self) -> "States":
-        return States.of(self.edge_index, self.edge_type, len(self.concepts), self.relation_count)
+        return States.of(self.edge_index, self.edge_type, self.num_nodes, self.num_relations)
 
 
 class WalkedBatch(GraphBatch):
     """A batch that came sorted for walking: its edges become a list of their own only when somebody asks for it."""
 
     @classmethod
-    def of(cls, index: WalkIndex, relation_count: int, concepts: Tensor, types: Tensor, graph: Tensor, feature_row: Tensor) -> Self:
+    def of(cls, index: WalkIndex, num_relations: int, concepts: Tensor, types: Tensor, graph: Tensor, feature_row: Tensor) -> Self:
         batch = cls.__new__(cls)
         vars(batch).update(
             walk_index=index,
             concepts=concepts,
-            types=types,
-            graph=graph,
-            graph_count=len(index.graph_ptr) - 1,
-            relation_count=relation_count,
+            node_type=types,
+            batch=graph,
+            num_graphs=len(index.graph_ptr) - 1,
+            num_relations=num_relations,
             feature_row=feature_row,
         )
         return batch
@@ -286,12 +291,12 @@ class States:
     ends: Links  # state → its node
 
     @classmethod
-    def of(cls, edge_index: Tensor, edge_type: Tensor, node_count: int, relation_count: int) -> Self:
+    def of(cls, edge_index: Tensor, edge_type: Tensor, node_count: int, num_relations: int) -> Self:
         source, target = edge_index
-        state_key, edge_state = torch.unique(target * relation_count + edge_type, return_inverse=True)
-        exit_key, edge_exit = torch.unique(source * relation_count + edge_type, return_inverse=True)
-        node, relation = state_key // relation_count, state_key % relation_count
-        exit_node, exit_relation = exit_key // relation_count, exit_key % relation_count
+        state_key, edge_state = torch.unique(target * num_relations + edge_type, return_inverse=True)
+        exit_key, edge_exit = torch.unique(source * num_relations + edge_type, return_inverse=True)
+        node, relation = state_key // num_relations, state_key % num_relations
+        exit_node, exit_relation = exit_key // num_relations, exit_key % num_relations
         states, exits = len(node), len(exit_node)
         # every exit is reached from the states of its node, which are contiguous
         in_count = torch.bincount(node, minlength=node_count)

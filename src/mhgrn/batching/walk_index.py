@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mhgrn.compiled.buffers import Buffers
 from mhgrn.compiled.jit import kernel
-from mhgrn.compiled.threads import in_parts
+from mhgrn.compiled.threads import parallel_for
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -37,11 +37,11 @@ class WalkIndex:
     buffers: Buffers | None = None  # where the arrays are, if their memory is to be used again: they must not outlive this
 
     @classmethod
-    def of(cls, graph_ptr: Longs, first_edge: Longs, source: Longs, target: Longs, relation: Longs, relation_count: int) -> Self:
+    def of(cls, graph_ptr: Longs, first_edge: Longs, source: Longs, target: Longs, relation: Longs, num_relations: int) -> Self:
         """From the nodes and the edges of each graph, each graph's side by side."""
         nodes = int(graph_ptr[-1])
         block_ptr = blocks_of(first_edge)
-        into, out_of = (np.zeros(nodes * relation_count, np.int32) for _ in range(2))
+        into, out_of = (np.zeros(nodes * num_relations, np.int32) for _ in range(2))
         states, exits = (np.zeros(nodes + 1, np.int64) for _ in range(2))
 
         def count(first: int, last: int) -> None:
@@ -54,14 +54,14 @@ class WalkIndex:
                 source,
                 target,
                 relation,
-                relation_count,
+                num_relations,
                 into,
                 out_of,
                 states,
                 exits,
             )
 
-        in_parts(count, len(block_ptr) - 1)
+        parallel_for(count, len(block_ptr) - 1)
         turn_ptr = np.zeros(nodes + 1, np.int64)
         np.cumsum(states[1:] * exits[1:], out=turn_ptr[1:])
         np.cumsum(states, out=states)
@@ -84,12 +84,12 @@ class WalkIndex:
         def fill(first: int, last: int) -> None:
             a, b = block_ptr[first], block_ptr[last]
             _fill(
-                graph_ptr[a], graph_ptr[b], first_edge[a], first_edge[b], source, target, relation, relation_count, into, out_of,
+                graph_ptr[a], graph_ptr[b], first_edge[a], first_edge[b], source, target, relation, num_relations, into, out_of,
                 states, exits, index.state_relation, index.exit_relation, index.exit_node,
                 index.edge_ptr, index.edge_exit, index.edge_source,
             )  # fmt: skip
 
-        in_parts(fill, len(block_ptr) - 1)
+        parallel_for(fill, len(block_ptr) - 1)
         return index
 
     def depths(self, nodes: Longs, hops: int) -> tuple[Ints, Ints]:
@@ -104,7 +104,7 @@ class WalkIndex:
             n0, n1 = self.graph_ptr[self.block_ptr[first]], self.graph_ptr[self.block_ptr[last]]
             _depths(n0, n1, self.state_ptr, self.edge_ptr, self.edge_exit, self.exit_node, hops, depth, exit_depth)
 
-        in_parts(task, self.block_count)
+        parallel_for(task, self.block_count)
         return depth, exit_depth
 
     def edge_list(self) -> tuple[Longs, Longs, Longs]:

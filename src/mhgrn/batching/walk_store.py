@@ -19,7 +19,7 @@ from mhgrn.batching import collating as kernels
 from mhgrn.batching.graph_batch import Reach, WalkedBatch
 from mhgrn.batching.walk_index import Longs, WalkIndex, blocks_of
 from mhgrn.compiled.buffers import Buffers
-from mhgrn.compiled.threads import in_parts
+from mhgrn.compiled.threads import parallel_for
 from mhgrn.errors import UserError
 from mhgrn.io.arrays import ArrayWriter, load_array, save_array
 from mhgrn.io.fingerprint import fingerprint
@@ -38,9 +38,9 @@ CHUNK = 16  # parts sorted between two writes
 Array = NDArray[Any]
 
 
-def columns(relation_count: int) -> dict[str, tuple[str, DTypeLike]]:
+def columns(num_relations: int) -> dict[str, tuple[str, DTypeLike]]:
     """What is stored: of what, and as what numbers. A node's states and exits are no more than the relations."""
-    few = np.uint8 if relation_count < 256 else np.uint16
+    few = np.uint8 if num_relations < 256 else np.uint16
     return {
         "row": ("node", np.int32),  # of the concept among those the data uses
         "kind": ("node", np.uint8),  # question, answer or other
@@ -66,20 +66,20 @@ class WalkStore:
     pointers: dict[str, Longs]
     arrays: dict[str, Array]
     used: Longs  # [used] concept numbers
-    relation_count: int  # m, the reverse relations included
+    num_relations: int  # m, the reverse relations included
     place: str  # where it came from
 
     @classmethod
     def sort(cls, data: PreparedData, statements: Longs, reach: Reach) -> Self:
         """Some of a data set's statements, in memory; they are numbered anew."""
-        parts, relation_count = _sorted(data, statements, reach), 2 * data.about["relations"]
+        parts, num_relations = _sorted(data, statements, reach), 2 * data.about["relations"]
         sizes = np.concatenate([np.zeros((1, len(ENTRIES)), np.int64), *(part.sizes for part in parts)]).cumsum(0)
         pointers = {entry: np.ascontiguousarray(sizes[:, i]) for i, entry in enumerate(ENTRIES)}
         arrays = {}
-        for name, (_, dtype) in columns(relation_count).items():
+        for name, (_, dtype) in columns(num_relations).items():
             arrays[name] = np.concatenate([np.zeros(0, dtype), *(part.arrays[name] for part in parts)])
             arrays[name].flags.writeable = False  # as those that are mapped: one form of the kernels serves both
-        return cls(pointers, arrays, np.asarray(data.used), relation_count, str(data.folder))
+        return cls(pointers, arrays, np.asarray(data.used), num_relations, str(data.folder))
 
     @classmethod
     def beside(cls, data: PreparedData, reach: Reach) -> Self | None:
@@ -111,17 +111,17 @@ class WalkStore:
         about = read_marker(folder, MARKER, "store of sorted statements", FORMAT, ("key",))
         if about["key"] != key:
             raise UserError(f"{folder} was made from other data.")
-        relation_count = 2 * data.about["relations"]
+        num_relations = 2 * data.about["relations"]
         pointers = {entry: np.array(load_array(folder / f"{entry}_ptr.npy")) for entry in ENTRIES}
         for entry, pointer in pointers.items():
             if pointer.shape != (len(data.node_ptr),) or pointer[0] != 0 or (np.diff(pointer) < 0).any():
                 raise UserError(f"{folder / entry}_ptr.npy is damaged.")
         arrays = {}
-        for name, (entry, dtype) in columns(relation_count).items():
+        for name, (entry, dtype) in columns(num_relations).items():
             arrays[name] = load_array(folder / f"{name}.npy")
             if arrays[name].shape != (pointers[entry][-1],) or arrays[name].dtype != dtype:
                 raise UserError(f"{folder / name}.npy is damaged.")
-        return cls(pointers, arrays, np.asarray(data.used), relation_count, str(folder))
+        return cls(pointers, arrays, np.asarray(data.used), num_relations, str(folder))
 
     def batch(self, statements: Longs, steps: int) -> tuple[WalkedBatch, Tensor]:
         """What walks of so many hops read of some statements, nodes sharing features; and the concepts of their rows.
@@ -142,7 +142,7 @@ class WalkStore:
                 )
             )  # fmt: skip
 
-        in_parts(count, len(blocks) - 1)
+        parallel_for(count, len(blocks) - 1)
         np.cumsum(sizes, axis=0, out=sizes)
         nodes, states, exits, edges, _ = sizes[-1].tolist()
         node_row, types, graph = np.empty(nodes, np.int32), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
@@ -167,18 +167,18 @@ class WalkStore:
         def join(first: int, last: int) -> None:
             self._whole(
                 kernels.join(
-                    blocks[first], blocks[last], statements, steps, self.relation_count, len(self.used), *where, *a.values(), sizes,
+                    blocks[first], blocks[last], statements, steps, self.num_relations, len(self.used), *where, *a.values(), sizes,
                     node_row, types, graph, index.state_ptr, index.state_relation, *index.exits, index.exit_node,
                     *index.edges, index.turn_ptr,
                 )
             )  # fmt: skip
 
-        in_parts(join, len(blocks) - 1)
+        parallel_for(join, len(blocks) - 1)
         feature_row, concepts = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
         distinct = np.empty(min(nodes, len(self.used)), np.int64)
         count_distinct = kernels.share_rows(node_row, self.used, feature_row, concepts, distinct)
         by_node = (torch.from_numpy(array) for array in (concepts, types, graph, feature_row))
-        batch = WalkedBatch.of(index, self.relation_count, *by_node)
+        batch = WalkedBatch.of(index, self.num_relations, *by_node)
         return batch, torch.from_numpy(distinct[:count_distinct])
 
     def _whole(self, is_whole: bool) -> None:
@@ -203,7 +203,7 @@ def _sorted(data: PreparedData, statements: Longs, reach: Reach) -> list[_Part]:
         for number in range(first, last):
             parts[number] = _sort_part(data, statements[cuts[number] : cuts[number + 1]], reach)
 
-    in_parts(task, len(parts))
+    parallel_for(task, len(parts))
     return parts
 
 

@@ -10,7 +10,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
 
 
-def in_parts(task: Callable[[int, int], None], count: int) -> None:
+def parallel_for(task: Callable[[int, int], None], count: int) -> None:
     """``task(first, last)`` for stretches that make up 0 … count, in parallel; the tasks write to places of their own.
 
     There are a few stretches for each thread, so that none waits long for the others, and no more: every call costs.

@@ -16,7 +16,7 @@ class Dims:
 
     sentence_dim: int  # of the vector that steers attention in the graph
     feature_dim: int  # of the nodes
-    relation_count: int  # m, the reverse relations included
+    num_relations: int  # m, the reverse relations included
     token_dim: int = 0  # of the text encoder's token states
 
 

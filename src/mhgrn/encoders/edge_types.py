@@ -25,18 +25,18 @@ class EdgeTypes(GraphEncoder):
 
     def __init__(self, dims: Dims, settings: EdgeTypesConfig) -> None:
         super().__init__(dims, settings)
-        self.weight = nn.Parameter(torch.zeros(2, dims.relation_count))
+        self.weight = nn.Parameter(torch.zeros(2, dims.num_relations))
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         source, target = batch.edge_index
-        graph, ends = batch.graph[target], batch.types[target] == ANSWER
-        score = self.weight.new_zeros(batch.graph_count)
+        graph, ends = batch.batch[target], batch.node_type[target] == ANSWER
+        score = self.weight.new_zeros(batch.num_graphs)
         for weight, kind in zip(self.weight, (QUESTION, OTHER), strict=True):
-            counted = (ends & (batch.types[source] == kind)).nonzero()[:, 0]
-            place = graph[counted] * batch.relation_count + batch.edge_type[counted]
-            count = torch.bincount(place, minlength=batch.graph_count * batch.relation_count).view(-1, batch.relation_count)
+            counted = (ends & (batch.node_type[source] == kind)).nonzero()[:, 0]
+            place = graph[counted] * batch.num_relations + batch.edge_type[counted]
+            count = torch.bincount(place, minlength=batch.num_graphs * batch.num_relations).view(-1, batch.num_relations)
             score = score + torch.log1p(count.to(weight.dtype)).mul(weight).sum(1)
-        return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=score)
+        return GraphEncoding(s.new_zeros(batch.num_graphs, 0), score=score)
 
 
 class EdgeTypesAndText(EdgeTypes):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
 from mhgrn.config import GCNConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialise, pooled_nodes
+from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
 from mhgrn.subgraphs.extract import ANSWER
 
@@ -15,7 +15,7 @@ class Convolution:
     """D^(-1/2) (A + I) D^(-1/2) of the simple graph: two nodes are neighbours once, however many edges join them."""
 
     def __init__(self, batch: GraphBatch) -> None:
-        self.count = N = len(batch.types)
+        self.count = N = batch.num_nodes
         source, target = batch.edge_index
         loop = torch.arange(N, device=source.device) * (N + 1)
         key = torch.unique(torch.cat([target * N + source, loop]))
@@ -48,7 +48,7 @@ class GCN(GraphEncoder):
         self.layers = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(settings.layers))
         self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = self.project(features, batch.feature_row)
@@ -60,5 +60,5 @@ class GCN(GraphEncoder):
             weight, links = convolution.at(distance <= steps)
             x = layer(h)
             h = self.dropout(gelu(weighted_sum(weight.to(x.dtype), x, links)))
-        g, attention = self.pool(s, h[pooled], batch.graph[pooled])
+        g, attention = self.pool(s, h[pooled], batch.batch[pooled])
         return GraphEncoding(g, pooled, attention)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import GconAttnConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import Dropout, Projection, initialise
+from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
@@ -31,19 +31,19 @@ class GconAttn(GraphEncoder):
         self.match = nn.Sequential(
             nn.Linear(4 * width, width), Dropout(settings.dropout), nn.GELU(approximate="tanh"), nn.Linear(width, width)
         )
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
-        q, a = ((batch.types == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
+        q, a = ((batch.node_type == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
         h_q, h_a = self.project(features[q]), self.project(features[a])
-        left, right = pairs(batch.graph[q], batch.graph[a], batch.graph_count)
+        left, right = pairs(batch.batch[q], batch.batch[a], batch.num_graphs)
         logit = (h_q[left] * h_a[right]).sum(1)
         sides = []
         for h, here, other, there, nodes in ((h_q, left, h_a, right, q), (h_a, right, h_q, left, a)):
             share, _ = segment_softmax(logit, here, len(h))
             found = torch.zeros_like(h).index_add(0, here, share[:, None] * other[there])
             m = self.match(torch.cat([h, found, h - found, h * found], dim=1))
-            sides += mean_and_max(m, batch.graph[nodes], batch.graph_count)
+            sides += mean_and_max(m, batch.batch[nodes], batch.num_graphs)
         return GraphEncoding(torch.cat(sides, dim=1))
 
 

@@ -7,7 +7,7 @@ from torch.nn import functional
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import GSCConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import MLP, initialise
+from mhgrn.nn.layers import MLP, initialize
 from mhgrn.subgraphs.extract import ANSWER
 
 NODE_TYPES = 3
@@ -31,25 +31,25 @@ class GraphSoftCounter(GraphEncoder):
         super().__init__(dims, settings)
         self.rounds = settings.rounds
         self.reach = Reach((ANSWER,), settings.rounds)
-        sizes = (NODE_TYPES, NODE_TYPES, dims.relation_count)
+        sizes = (NODE_TYPES, NODE_TYPES, dims.num_relations)
         every = torch.cartesian_prod(*(torch.arange(size) for size in sizes))
         one_hot = [functional.one_hot(column, size) for column, size in zip(every.unbind(1), sizes, strict=True)]
         self.register_buffer("kinds", torch.cat(one_hot, dim=1).float(), persistent=False)
         self.weigh = MLP(sum(sizes), settings.hidden_dim, 1, dropout=0.0)
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
         last = self.weigh[-1]
         assert isinstance(last, nn.Linear)
         nn.init.constant_(last.bias, FIRST_LOGIT)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         source, target = batch.edge_index
-        kind = (batch.types[source] * NODE_TYPES + batch.types[target]) * batch.relation_count + batch.edge_type
+        kind = (batch.node_type[source] * NODE_TYPES + batch.node_type[target]) * batch.num_relations + batch.edge_type
         # sums of thousands of weights: single precision at least
         weights = torch.sigmoid(self.weigh(self.kinds)[:, 0])
         weight = weights.to(torch.promote_types(weights.dtype, torch.float32))[kind]  # [E]
-        x = weight.new_zeros(len(batch.types))
+        x = weight.new_zeros(batch.num_nodes)
         for _ in range(self.rounds):
             x = torch.zeros_like(x).index_add(0, target, x[source] + weight)
-        answers = (batch.types == ANSWER).nonzero()[:, 0]
-        total = x.new_zeros(batch.graph_count).index_add(0, batch.graph[answers], x[answers])
-        return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=total)
+        answers = (batch.node_type == ANSWER).nonzero()[:, 0]
+        total = x.new_zeros(batch.num_graphs).index_add(0, batch.batch[answers], x[answers])
+        return GraphEncoding(s.new_zeros(batch.num_graphs, 0), score=total)

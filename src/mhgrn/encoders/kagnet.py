@@ -17,9 +17,9 @@ from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.nn.layers import MLP, Dropout, Projection, initialise
+from mhgrn.nn.layers import MLP, Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax, weighted_sum
-from mhgrn.nn.walks import connections, in_parts
+from mhgrn.nn.walks import find_walks, in_chunks
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 
@@ -48,7 +48,7 @@ class KagNet(PathEncoder):
         self.project = Projection(dims.feature_dim, settings.hidden_dim, settings.dropout)
         widths = [settings.hidden_dim, settings.gcn_dim, settings.node_dim]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.relations = nn.Embedding(dims.relation_count, settings.hidden_dim)
+        self.relations = nn.Embedding(dims.num_relations, settings.hidden_dim)
         pair = settings.pair_dim
         self.pair = MLP(dims.sentence_dim + 2 * settings.node_dim, pair, pair, settings.dropout)
         self.lstm = nn.LSTM(2 * settings.node_dim + settings.hidden_dim, settings.path_dim, batch_first=True)
@@ -57,7 +57,7 @@ class KagNet(PathEncoder):
         self.dropout = Dropout(settings.dropout)
         self.out_dim = settings.path_dim + pair
         self.transe: FeatureFolder | None = None
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
 
     def attach(self, graph: KnowledgeGraph) -> None:
         if self.settings.prune_with is None:
@@ -70,24 +70,24 @@ class KagNet(PathEncoder):
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         settings = self.settings
         scores = None if self.transe is None else edge_scores(batch, self.transe)
-        found = connections(batch, settings.hops, settings.max_paths, True, scores, settings.prune_below)
+        found = find_walks(batch, settings.hops, settings.max_paths, True, scores, settings.prune_below)
         v = self.project(features, batch.feature_row)
-        weight, links = Convolution(batch).at(torch.ones_like(batch.types, dtype=torch.bool))
+        weight, links = Convolution(batch).at(torch.ones_like(batch.node_type, dtype=torch.bool))
         for layer in self.layers:
             x = layer(v)
             v = self.dropout(torch.relu(weighted_sum(weight.to(x.dtype), x, links)))
-        q, a = ((batch.types == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
-        left, right = pairs(batch.graph[q], batch.graph[a], batch.graph_count)
-        q, a, pair_graph = q[left], a[right], batch.graph[q[left]]
+        q, a = ((batch.node_type == kind).nonzero()[:, 0] for kind in (QUESTION, ANSWER))
+        left, right = pairs(batch.batch[q], batch.batch[a], batch.num_graphs)
+        q, a, pair_graph = q[left], a[right], batch.batch[q[left]]
         T = self.pair(torch.cat([s[pair_graph], v[q], v[a]], dim=1))  # [pairs, pair]
-        pair_number = q * len(batch.types) + a  # ascending
+        pair_number = q * batch.num_nodes + a  # ascending
         on_paths, row = torch.unique(torch.cat([walks.nodes.flatten() for walks in found.lengths]), return_inverse=True)
         rows = row.split([walks.nodes.numel() for walks in found.lengths])
         states = partial(self._states, *self._gates(v[on_paths]))
         L, pair = [], []
         for walks, row in zip(found.lengths, rows, strict=True):
-            L.append(in_parts(lambda *path: states(*path)[0], row.view_as(walks.nodes), walks.relations))
-            pair.append(torch.searchsorted(pair_number, walks.nodes[:, 0] * len(batch.types) + walks.nodes[:, -1]))
+            L.append(in_chunks(lambda *path: states(*path)[0], row.view_as(walks.nodes), walks.relations))
+            pair.append(torch.searchsorted(pair_number, walks.nodes[:, 0] * batch.num_nodes + walks.nodes[:, -1]))
         paths, of_pair = torch.cat(L).to(T), torch.cat(pair)  # [P, path], [P]
         logit = (self.path_query(T)[of_pair] * paths).sum(1).to(s.dtype)
         alpha, _ = segment_softmax(logit, of_pair, len(q))
@@ -137,7 +137,7 @@ def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:
     A pair of which a concept has no vector scores 1: nothing is known against it.
     """
     assert transe.relations is not None
-    half = batch.relation_count // 2
+    half = batch.num_relations // 2
     concepts = batch.concepts.cpu().numpy()
     row, known = transe.find(concepts)
     vectors = torch.from_numpy(np.where(known[:, None], transe.vectors[row], 0).astype(np.float32))

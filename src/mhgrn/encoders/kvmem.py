@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import KVMemConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import Dropout, Projection, initialise
+from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.subgraphs.extract import OTHER
 
 
@@ -32,16 +32,16 @@ class KVMem(GraphEncoder):
         self.settings = settings
         self.out_dim = settings.memory_dim
         self.project = Projection(dims.feature_dim, settings.hidden_dim, settings.dropout, settings.train_projection)
-        self.relations = nn.Embedding(dims.relation_count // 2, settings.hidden_dim)
+        self.relations = nn.Embedding(dims.num_relations // 2, settings.hidden_dim)
         self.memory = nn.GRU(settings.hidden_dim, settings.memory_dim // 2, num_layers=2, bidirectional=True, batch_first=True)
         self.token = nn.Linear(dims.token_dim, settings.memory_dim)
         self.dropout = Dropout(settings.dropout)
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         assert tokens is not None
         head, relation, tail, place, cut = _triples(batch, self.settings.max_triples)
-        graph = batch.graph[head]
+        graph = batch.batch[head]
         row = torch.arange(len(features), device=head.device) if batch.feature_row is None else batch.feature_row
         m = self._remember(features, row[head], relation, row[tail])  # [T, memory]
         p = self.token(tokens.states)  # [G, L, memory]
@@ -130,13 +130,13 @@ class _Direction:
 
 def _triples(batch: GraphBatch, limit: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Head, relation and tail of the facts to be read, their place among their graph's, and how many of each graph are left out."""
-    facts = (batch.edge_type < batch.relation_count // 2).nonzero()[:, 0]
+    facts = (batch.edge_type < batch.num_relations // 2).nonzero()[:, 0]
     head, tail = batch.edge_index[:, facts]
-    tier = (batch.types[head] == OTHER).long() + (batch.types[tail] == OTHER).long()
-    order = torch.argsort(batch.graph[head] * 3 + tier, stable=True)
+    tier = (batch.node_type[head] == OTHER).long() + (batch.node_type[tail] == OTHER).long()
+    order = torch.argsort(batch.batch[head] * 3 + tier, stable=True)
     facts, head, tail = facts[order], head[order], tail[order]
-    size = torch.bincount(batch.graph[head], minlength=batch.graph_count)
-    place = torch.arange(len(head), device=head.device) - (size.cumsum(0) - size)[batch.graph[head]]
+    size = torch.bincount(batch.batch[head], minlength=batch.num_graphs)
+    place = torch.arange(len(head), device=head.device) - (size.cumsum(0) - size)[batch.batch[head]]
     kept = place < (len(place) if limit is None else limit)
-    cut = (size - torch.bincount(batch.graph[head[kept]], minlength=batch.graph_count)).double().cpu()
+    cut = (size - torch.bincount(batch.batch[head[kept]], minlength=batch.num_graphs)).double().cpu()
     return head[kept], batch.edge_type[facts[kept]], tail[kept], place[kept], cut

@@ -7,7 +7,7 @@ from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
 from mhgrn.nn.conv import MHGRNLayer
-from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialise
+from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialize
 from mhgrn.nn.message_passing import Backend, WalkWeights
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
@@ -22,9 +22,9 @@ class WalkCounts(nn.Module):
     means over walks, are the same for one walk and for a thousand like it.
     """
 
-    def __init__(self, hops: int, relation_count: int) -> None:
+    def __init__(self, hops: int, num_relations: int) -> None:
         super().__init__()
-        self.by_relation = nn.Parameter(torch.zeros(hops, relation_count))
+        self.by_relation = nn.Parameter(torch.zeros(hops, num_relations))
         self.by_concept = nn.Parameter(torch.zeros(hops))
 
     def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor) -> Tensor:
@@ -32,22 +32,22 @@ class WalkCounts(nn.Module):
         K, m = self.by_relation.shape
         (source, target), kind = batch.edge_index, batch.edge_type
         start, relation, turn = (weight.double().exp() for weight in weights)
-        is_asked = batch.types == QUESTION
+        is_asked = batch.node_type == QUESTION
         asked = is_asked.nonzero()[:, 0]
-        graph = batch.graph[asked]
+        graph = batch.batch[asked]
         after = relation.new_zeros(len(is_asked)).index_fill(0, pooled, 1.0)[target]  # the weight of what follows an edge
-        score = relation.new_zeros(batch.graph_count)
+        score = relation.new_zeros(batch.num_graphs)
         for k in range(K):
             edges = ((after > 0) & is_asked[source] if k + 1 == K else after > 0).nonzero()[:, 0]
             begins, by = source[edges], kind[edges]
-            weight = relation[batch.graph[begins], by] * after[edges]
+            weight = relation[batch.batch[begins], by] * after[edges]
             begun = relation.new_zeros(len(is_asked) * m).index_add(0, begins * m + by, weight).view(-1, m)
             counts = begun[asked] * start[asked, None]
-            walks = counts.new_zeros(batch.graph_count, m).index_add(0, graph, counts).log1p()
-            concepts = counts.new_zeros(batch.graph_count).index_add(0, graph, counts.sum(1).log1p())
+            walks = counts.new_zeros(batch.num_graphs, m).index_add(0, graph, counts).log1p()
+            concepts = counts.new_zeros(batch.num_graphs).index_add(0, graph, counts.sum(1).log1p())
             score = score + walks @ self.by_relation[k].double() + concepts * self.by_concept[k].double()
             if k + 1 < K:
-                onward = begun @ turn.T if turn.dim() == 2 else torch.einsum("nr,nsr->ns", begun, turn[batch.graph])
+                onward = begun @ turn.T if turn.dim() == 2 else torch.einsum("nr,nsr->ns", begun, turn[batch.batch])
                 after = onward[target, kind]
         return score.to(self.by_relation.dtype)
 
@@ -75,27 +75,27 @@ class MHGRN(GraphEncoder):
         self.project = nn.Linear(dims.feature_dim, hidden_dim)
         self.layers = nn.ModuleList(
             MHGRNLayer(
-                width,
-                message_dim,
-                self.out_dim,
-                dims.sentence_dim,
-                dims.relation_count,
-                hops,
-                settings.relation_weights,
-                settings.attention_dim,
-                settings.dropout,
-                settings.epsilon,
-                settings.walks_from,
-                settings.zero_hop,
-                backend,
+                in_channels=width,
+                message_channels=message_dim,
+                out_channels=self.out_dim,
+                num_relations=dims.num_relations,
+                hops=hops,
+                context_channels=dims.sentence_dim,
+                relation_weights=settings.relation_weights,
+                relation_bases=settings.relation_bases,
+                attention_channels=settings.attention_dim,
+                dropout=settings.dropout,
+                epsilon=settings.epsilon,
+                walks_from=settings.walks_from,
                 walks_to=settings.walks_to,
+                zero_hop=settings.zero_hop,
                 without=settings.without,
                 context_transition=settings.context_transition,
-                relation_bases=settings.relation_bases,
+                backend=backend,
             )
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
-        self.counts = WalkCounts(hops, dims.relation_count) if settings.counting else None
+        self.counts = WalkCounts(hops, dims.num_relations) if settings.counting else None
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
         self.reset_parameters(settings.initial_scale, settings.initial_mean)
@@ -105,13 +105,13 @@ class MHGRN(GraphEncoder):
         through linear maps and hops, so that long walks start as audible as short ones: W is drawn around ``mean`` · I. Either
         way W⁰ = I, τ = 0, and half of the typed bias is 1 while U is small: messages begin as products of relation weights
         alone (the paper's appendix F), and who sent them comes in as training needs it."""
-        initialise(self, initial_scale)
+        initialize(self, initial_scale)
         for layer in self.layers:
             assert isinstance(layer, MHGRNLayer)
             layer.reset_messages(initial_scale, mean)
 
     def prepare(self, batch: GraphBatch) -> None:
-        _ = batch.walk_index if batch.types.device.type == "cpu" else batch.states
+        _ = batch.walk_index if batch.node_type.device.type == "cpu" else batch.states
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = gelu(self.project(features))
@@ -128,18 +128,18 @@ class MHGRN(GraphEncoder):
             traces.append(trace)
             # rows that no walk carries further stay zero
             h = out if needed is pooled else out.new_zeros(len(h), out.shape[1]).index_copy(0, needed, out)
-        g, attention = self.pool(s, h, batch.graph[pooled])
+        g, attention = self.pool(s, h, batch.batch[pooled])
         score = self.counts(traces[-1].weights, batch, pooled) if self.counts is not None else None
         return GraphEncoding(g, pooled, attention, traces, score=score)
 
     def _pooled_nodes(self, batch: GraphBatch) -> Tensor:
         if self.pooled_types is None:
-            return torch.arange(len(batch.types), device=batch.types.device)
-        pooled = torch.isin(batch.types, torch.tensor(self.pooled_types, device=batch.types.device))
+            return torch.arange(batch.num_nodes, device=batch.node_type.device)
+        pooled = torch.isin(batch.node_type, torch.tensor(self.pooled_types, device=batch.node_type.device))
         if self.pool_first_node:
-            has = torch.zeros(batch.graph_count, dtype=torch.bool, device=pooled.device)
-            has[batch.graph[pooled]] = True
+            has = torch.zeros(batch.num_graphs, dtype=torch.bool, device=pooled.device)
+            has[batch.batch[pooled]] = True
             first = torch.ones_like(pooled)
-            first[1:] = batch.graph[1:] != batch.graph[:-1]
-            pooled = pooled | (first & ~has[batch.graph])
+            first[1:] = batch.batch[1:] != batch.batch[:-1]
+            pooled = pooled | (first & ~has[batch.batch])
         return pooled.nonzero()[:, 0]

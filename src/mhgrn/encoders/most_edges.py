@@ -22,6 +22,6 @@ class MostEdges(GraphEncoder):
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         source, target = batch.edge_index
         # every fact gives two edges, one of which leads from the question to the answer
-        joins = (batch.types[source] == QUESTION) & (batch.types[target] == ANSWER)
-        count = s.new_zeros(batch.graph_count).index_add(0, batch.graph[target], joins.to(s.dtype))
-        return GraphEncoding(s.new_zeros(batch.graph_count, 0), score=count)
+        joins = (batch.node_type[source] == QUESTION) & (batch.node_type[target] == ANSWER)
+        count = s.new_zeros(batch.num_graphs).index_add(0, batch.batch[target], joins.to(s.dtype))
+        return GraphEncoding(s.new_zeros(batch.num_graphs, 0), score=count)

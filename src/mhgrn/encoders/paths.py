@@ -7,8 +7,7 @@ from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
-from mhgrn.explain.walks import Walk
-from mhgrn.nn.walks import Walks
+from mhgrn.nn.walks import Walk, WalkList
 
 TOLERANCE = 1e-9  # two walks whose log-weights differ by less tie
 
@@ -17,7 +16,7 @@ TOLERANCE = 1e-9  # two walks whose log-weights differ by less tie
 class AttendedPaths:
     """The paths that were read, and what part each has in g."""
 
-    lengths: list[Walks]
+    lengths: list[WalkList]
     count: Tensor  # [P] alike in all that the encoder sees of them, one is listed
     weight: Tensor  # [P] of all of them together; of a graph they sum to 1, or to less where something else is read too
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
 from mhgrn.config import RGCNConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
-from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialise, pooled_nodes
+from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
 from mhgrn.subgraphs.extract import ANSWER
 
@@ -26,13 +26,13 @@ class Neighbourhoods:
     @classmethod
     def of(cls, batch: GraphBatch, normalise: Literal["total", "per_relation"], self_loop: bool, at: Tensor) -> Self:
         """Those of the nodes of a mask [N]."""
-        N, m = len(batch.types), batch.relation_count + self_loop
+        N, m = batch.num_nodes, batch.num_relations + self_loop
         kept = at[batch.edge_index[1]].nonzero()[:, 0]
         (source, target), relation = batch.edge_index[:, kept], batch.edge_type[kept]
         if self_loop:
             every = at.nonzero()[:, 0]
             source, target = torch.cat([source, every]), torch.cat([target, every])
-            relation = torch.cat([relation, torch.full_like(every, batch.relation_count)])
+            relation = torch.cat([relation, torch.full_like(every, batch.num_relations)])
         key, inverse = torch.unique(relation * N + target, return_inverse=True)
         count = len(key)
         node = key % max(N, 1)
@@ -46,10 +46,10 @@ class Neighbourhoods:
 class RGCNLayer(nn.Module):
     """h'_i = (1 / Σ_r |N_i^r|) Σ_r Σ_{j ∈ N_i^r} W_r h_j, or Σ_r of the means; W_r = Σ_b a_rb V_b, or a matrix of its own."""
 
-    def __init__(self, in_dim: int, out_dim: int, relation_count: int, bases: int | None = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, num_relations: int, bases: int | None = None) -> None:
         super().__init__()
-        self.basis = nn.Parameter(torch.empty(bases or relation_count, out_dim, in_dim))
-        self.coefficient = nn.Parameter(torch.empty(relation_count, bases)) if bases is not None else None
+        self.basis = nn.Parameter(torch.empty(bases or num_relations, out_channels, in_channels))
+        self.coefficient = nn.Parameter(torch.empty(num_relations, bases)) if bases is not None else None
         self.reset_parameters("level")
 
     def reset_parameters(self, scale: float | Literal["level"]) -> None:
@@ -82,11 +82,11 @@ class RGCN(GraphEncoder):
             self.reach = Reach((ANSWER,), settings.layers)
         self.normalise, self.self_loop = settings.normalise, settings.self_loop
         self.project = Projection(dims.feature_dim, width, settings.dropout, settings.train_projection)
-        relations = dims.relation_count + settings.self_loop
+        relations = dims.num_relations + settings.self_loop
         self.layers = nn.ModuleList(RGCNLayer(width, width, relations, settings.bases) for _ in range(settings.layers))
         self.pool = AttentivePooling(dims.sentence_dim, width, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
         for layer in self.layers:
             assert isinstance(layer, RGCNLayer)
             layer.reset_parameters(settings.initial_scale)
@@ -99,5 +99,5 @@ class RGCN(GraphEncoder):
             # what is further from the pooled nodes than there are layers left does not reach them
             near = Neighbourhoods.of(batch, self.normalise, self.self_loop, distance <= steps)
             h = self.dropout(gelu(layer(h, near)))
-        g, attention = self.pool(s, h[pooled], batch.graph[pooled])
+        g, attention = self.pool(s, h[pooled], batch.batch[pooled])
         return GraphEncoding(g, pooled, attention)

@@ -12,11 +12,10 @@ from mhgrn.config import EncoderConfig, KHopRNConfig, RNConfig
 from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
-from mhgrn.explain.walks import Walk
-from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialise
+from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialize
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.segments import segment_softmax
-from mhgrn.nn.walks import Walks, connections, distinct, in_parts
+from mhgrn.nn.walks import Walk, WalkList, distinct, find_walks, in_chunks
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 PUBLISHED_LIMIT = 200  # walks a statement
@@ -26,7 +25,7 @@ PUBLISHED_LIMIT = 200  # walks a statement
 class Kinds:
     """The kinds of walks of a batch: walks with equal ends and relations have equal vectors, whatever lies between."""
 
-    lengths: list[Walks]  # one walk of each kind
+    lengths: list[WalkList]  # one walk of each kind
     count: Tensor  # [P] walks of this kind
     cut: Tensor  # [G] walks left out
 
@@ -69,7 +68,7 @@ class KHopRN(PathEncoder):
         if settings.published_paths and settings.hops > 2:
             raise UserError("the published relation network knows one and two hops; set khop_rn.hops=2, or published_paths=false.")
         self.settings = settings
-        self.relation_count = m = dims.relation_count
+        self.num_relations = m = dims.num_relations
         width = settings.hidden_dim
         self.out_dim = settings.out_dim
         self.project = Projection(dims.feature_dim, width, 0.0)
@@ -85,7 +84,7 @@ class KHopRN(PathEncoder):
         self.pool = None
         if settings.pooling == "multihead":
             self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
-        initialise(self, settings.initial_scale)
+        initialize(self, settings.initial_scale)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         if self.settings.transform == "linear" and self.settings.pooling == "definition":
@@ -95,7 +94,7 @@ class KHopRN(PathEncoder):
         h = self.project(features[mentioned])
         first, last = h[row].chunk(2)  # [P, d]
         relations = torch.cat([self.relations(w.relations).prod(1) for w in kinds.lengths])  # [P, d]
-        vectors = in_parts(lambda *parts: self.transform(torch.cat(parts, dim=1)), first, relations, last)  # [P, out]
+        vectors = in_chunks(lambda *parts: self.transform(torch.cat(parts, dim=1)), first, relations, last)  # [P, out]
         g, weight = self._pool(s, vectors, kinds, batch)
         if self.settings.published_paths:
             g = self._first_slot(g, kinds.graph)
@@ -104,7 +103,7 @@ class KHopRN(PathEncoder):
     def _kinds(self, batch: GraphBatch) -> Kinds:
         if self.settings.published_paths:
             return _published(batch, self.settings.hops)
-        found = connections(batch, self.settings.hops, self.settings.max_paths)
+        found = find_walks(batch, self.settings.hops, self.settings.max_paths)
         parts = [(walks, *distinct(walks)) for walks in found.lengths]
         return Kinds([walks.rows(one) for walks, one, _ in parts], torch.cat([count for *_, count in parts]), found.cut)
 
@@ -127,25 +126,25 @@ class KHopRN(PathEncoder):
     def _defined_weight(self, kinds: Kinds, batch: GraphBatch) -> Tensor:
         """β̃ of the definition [P]: the walks of a length into an answer concept share 1 / (K |A|)."""
         end = kinds.last * self.settings.hops + kinds.hops - 1
-        alike = kinds.count.new_zeros(len(batch.types) * self.settings.hops).index_add(0, end, kinds.count)[end]
+        alike = kinds.count.new_zeros(batch.num_nodes * self.settings.hops).index_add(0, end, kinds.count)[end]
         return kinds.count.double() / alike / (self.settings.hops * _answers(batch)[kinds.graph])
 
     def _by_recursion(self, features: Tensor, batch: GraphBatch) -> Tensor:
         """Definition 1 in time linear in the graph: see the paper's appendix F, and where it holds in the tests."""
-        K, m = self.settings.hops, self.relation_count
+        K, m = self.settings.hops, self.num_relations
         h = self.project(features)  # [N, d]
         e = self.relations.weight  # [m, d]
-        start = torch.where(batch.types == QUESTION, 0.0, -torch.inf).to(h)
-        weights = WalkWeights(start, h.new_zeros(batch.graph_count, m), h.new_zeros(m, m))
+        start = torch.where(batch.node_type == QUESTION, 0.0, -torch.inf).to(h)
+        weights = WalkWeights(start, h.new_zeros(batch.num_graphs, m), h.new_zeros(m, m))
         W = torch.cat([torch.ones_like(e), e], dim=1).to(h).expand(K, -1, -1)
         x = torch.cat([h, torch.ones_like(h)], dim=1)
         z, log_d = multi_hop_messages(x, weights, W, x.new_ones(K - 1, x.shape[1]), batch)  # [K, N, 2d]
-        answers = (batch.types == ANSWER).nonzero()[:, 0]
+        answers = (batch.node_type == ANSWER).nonzero()[:, 0]
         reached = torch.isfinite(log_d[:, answers]).to(h)[..., None]  # [K, |A|, 1]
         parts: Tensor = self.transform(torch.cat([z[:, answers], reached * h[answers]], dim=2).sum(0) / K)
-        graph = batch.graph[answers]
+        graph = batch.batch[answers]
         share = parts / _answers(batch)[graph][:, None].to(parts)
-        return parts.new_zeros(batch.graph_count, self.out_dim).index_add(0, graph, share)
+        return parts.new_zeros(batch.num_graphs, self.out_dim).index_add(0, graph, share)
 
     def attended_walks(self, encoding: GraphEncoding, batch: GraphBatch, graph: int, count: int) -> list[Walk]:
         if encoding.traces:
@@ -164,7 +163,7 @@ class KHopRN(PathEncoder):
 
 def _answers(batch: GraphBatch) -> Tensor:
     """How many answer concepts each graph has: [G]."""
-    return torch.bincount(batch.graph[batch.types == ANSWER], minlength=batch.graph_count)
+    return torch.bincount(batch.batch[batch.node_type == ANSWER], minlength=batch.num_graphs)
 
 
 def _published(batch: GraphBatch, hops: int) -> Kinds:
@@ -172,15 +171,15 @@ def _published(batch: GraphBatch, hops: int) -> Kinds:
 
     Of each pair of a question and an answer concept all kinds of simple paths of one and two hops, each once, up to 200 a
     statement; of these the one-hop network took relation numbers up to 34, among which is the first of two hops, (0, 0).
-    The order within a pair is not known; here it is that of :func:`~mhgrn.nn.walks.connections`.
+    The order within a pair is not known; here it is that of :func:`~mhgrn.nn.walks.find_walks`.
     """
-    found = connections(batch, 2, simple=True)
+    found = find_walks(batch, 2, simple=True)
     lengths = [walks.rows(distinct(walks)[0]) for walks in found.lengths]
     first, last, graph = (
         torch.cat(part) for part in zip(*((w.nodes[:, 0], w.nodes[:, -1], w.graph) for w in lengths), strict=True)
     )
-    order = torch.argsort(first * len(batch.types) + last, stable=True)  # by pair; the graphs stay in order
-    size = torch.bincount(graph, minlength=batch.graph_count)
+    order = torch.argsort(first * batch.num_nodes + last, stable=True)  # by pair; the graphs stay in order
+    size = torch.bincount(graph, minlength=batch.num_graphs)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
     early = place - (size.cumsum(0) - size)[graph] < PUBLISHED_LIMIT

@@ -2,14 +2,15 @@
 
 from mhgrn.explain.attention import attention
 from mhgrn.explain.effects import Effects, Triple, effects
-from mhgrn.explain.paths import Path, decode_walks, to_path
-from mhgrn.explain.walks import BestPaths, EdgeMarginals, Walk, WalkDistribution, attends_to_walks
+from mhgrn.explain.paths import ReasoningPath, decode_walks, to_path
+from mhgrn.explain.walks import BestPaths, EdgeMarginals, WalkDistribution, attends_to_walks
+from mhgrn.nn.walks import Walk
 
 __all__ = [
     "BestPaths",
     "EdgeMarginals",
     "Effects",
-    "Path",
+    "ReasoningPath",
     "Triple",
     "Walk",
     "WalkDistribution",

@@ -47,8 +47,8 @@ def attention(
         walks = WalkDistribution.of(encoding, batch, number, first_head)
         entity = {node: graph.name(int(batch.concepts[node])) for node in walks.pool}
         layers: list[dict[str, Any]] = []
-        mine = (batch.graph == number).cpu().numpy()
-        types = batch.types.cpu().numpy()
+        mine = (batch.batch == number).cpu().numpy()
+        types = batch.node_type.cpu().numpy()
         for trace in encoding.traces:
             start = trace.weights.start.detach().double().cpu().numpy()
             turn = trace.weights.turn[number] if trace.weights.turn.dim() == 3 else trace.weights.turn

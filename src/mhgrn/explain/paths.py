@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.explain.walks import Walk, WalkDistribution, named_fact
+from mhgrn.explain.walks import WalkDistribution, named_fact
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace
+from mhgrn.nn.walks import Walk
 
 
 @dataclass(frozen=True)
-class Path:
+class ReasoningPath:
     """A decoded path in the graph's own words."""
 
     entity: str  # the answer concept it ends in
@@ -60,7 +61,7 @@ def _led_on(walk: Walk, below: WalkDistribution) -> Walk:
     return walk
 
 
-def to_path(walk: Walk, batch: GraphBatch, graph: KnowledgeGraph) -> Path:
+def to_path(walk: Walk, batch: GraphBatch, graph: KnowledgeGraph) -> ReasoningPath:
     """A walk by names. Every step is looked up in the graph: what is shown is there."""
     names = [graph.name(int(batch.concepts[node])) for node in walk.nodes]
     facts = []
@@ -69,4 +70,4 @@ def to_path(walk: Walk, batch: GraphBatch, graph: KnowledgeGraph) -> Path:
         if not graph.holds(*fact):
             raise AssertionError(f"{fact} is no edge of the graph")
         facts.append(fact)
-    return Path(names[-1], facts, names, walk.log_weight, walk.ties, walk.probability)
+    return ReasoningPath(names[-1], facts, names, walk.log_weight, walk.ties, walk.probability)

@@ -36,8 +36,8 @@ class WalkGraph:
 
     @classmethod
     def of(cls, batch: GraphBatch, graph: int) -> Self:
-        m = batch.relation_count
-        owner = batch.graph.cpu().numpy()
+        m = batch.num_relations
+        owner = batch.batch.cpu().numpy()
         first, end = np.searchsorted(owner, [graph, graph + 1]).tolist()
         source, target = batch.edge_index.cpu().numpy()
         edges = np.flatnonzero((source >= first) & (source < end))

@@ -31,21 +31,11 @@ from mhgrn.explain.search import Search
 from mhgrn.explain.walk_graph import Floats, Ints, WalkGraph
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace
+from mhgrn.nn.walks import Walk
 
 MOST_LEVELS = 256  # distinct weights a state keeps in a search for simple walks before it stops
 FIRST_LEVELS = 4  # distinct weights a state keeps at first: enough for a few paths
 ROUNDING = 1e-6  # of a softmax in float32
-
-
-@dataclass(frozen=True)
-class Walk:
-    """A walk of a batch's graph."""
-
-    nodes: list[int]  # j … i, one more than relations
-    relations: list[int]
-    log_weight: float  # log α without g
-    probability: float = 0.0  # p(i, k, walk)
-    ties: int = 1  # walks of this length into this entity with the same weight, this one among them
 
 
 @dataclass(frozen=True)
@@ -77,8 +67,8 @@ class WalkDistribution:
     """
 
     def __init__(self, trace: LayerTrace, batch: GraphBatch, graph: int, pool: Mapping[int, float]) -> None:
-        if not 0 <= graph < batch.graph_count:
-            raise UserError(f"the batch has {batch.graph_count} graphs, numbered from 0; there is no graph {graph}.")
+        if not 0 <= graph < batch.num_graphs:
+            raise UserError(f"the batch has {batch.num_graphs} graphs, numbered from 0; there is no graph {graph}.")
         self.batch, self.graph, self.pool = batch, graph, dict(pool)
         self._graph = WalkGraph.of(batch, graph)
         start, relation, turn = (w.detach().double().cpu().numpy() for w in trace.weights)
@@ -112,7 +102,7 @@ class WalkDistribution:
         """The distribution of the last layer for one graph of an encoded batch. ``first_head`` is for ``as_published``."""
         if not attends_to_walks(encoding) or encoding.pooled is None or encoding.attention is None:
             raise UserError("this model attends to no walks of a graph; there is nothing to explain by them.")
-        mine = (batch.graph[encoding.pooled] == graph).nonzero()[:, 0]
+        mine = (batch.batch[encoding.pooled] == graph).nonzero()[:, 0]
         attention = encoding.attention[mine].detach().double()
         mass = attention[:, 0] if first_head else attention.mean(1)
         mass = mass / mass.sum()  # float32 leaves a little to be desired
@@ -263,7 +253,7 @@ def attends_to_walks(encoding: GraphEncoding) -> bool:
 
 def named_fact(batch: GraphBatch, graph: KnowledgeGraph, source: int, relation: int, target: int) -> Fact:
     """An edge of a batch as the fact it stands for, in the graph's own direction."""
-    half = batch.relation_count // 2
+    half = batch.num_relations // 2
     head, tail = (source, target) if relation < half else (target, source)
     names = [graph.name(int(batch.concepts[node])) for node in (head, tail)]
     return Fact(names[0], graph.schema.relations[relation % half].name, names[1])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.errors import UserError
 from mhgrn.nn.components import Component, components
-from mhgrn.nn.layers import MLP, Constant, Dropout, Scale, TypedLinear, gelu, initialise
+from mhgrn.nn.layers import MLP, Constant, Dropout, Scale, TypedLinear, gelu, initialize
 from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, RelationWeights, WalkWeights
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
@@ -37,118 +37,153 @@ class LayerTrace:
 
 
 class MHGRNLayer(nn.Module):
-    """One layer: typed transformation, multi-hop message passing under structured attention, shortcut (equations 5-11).
+    """One MHGRN layer: typed transformation, multi-hop messages under structured attention, shortcut (equations 5-11).
 
     .. math:: h'_i = σ(V h_i + V' z_i), \\quad z_i = Σ_k softmax_k(⟨W s, z_i^k⟩/√d) z_i^k
 
-    Widths are free: ``in_dim`` of h, ``message_dim`` of x and z, ``out_dim`` of h'; ``sentence_dim=0`` is no sentence, and what
-    would depend on it is learned as it is. ``without`` names components to leave out (:data:`mhgrn.nn.components.Component`);
-    ``context_transition`` adds to τ an MLP of s. Walks into other nodes than answers bring nothing with ``walks_to="answer"``.
+    :class:`MHGRNConv` wraps it for PyTorch Geometric models.
 
-    g(φ(i), s) cancels (see :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1 is never used, and one length leaves no choice:
-    ``published_count`` keeps such parameters, because the published number of parameters has them, with a zero gradient.
+    Args:
+        in_channels: width of the node vectors h.
+        message_channels: width of the messages, the paper's x and z.
+        out_channels: width of the result h'.
+        num_relations: m, the number of relations in ``GraphBatch.edge_type``.
+        hops: K, the length of the longest walks.
+        context_channels: width of the context s. With 0, attention to node types and relations is learned without a context.
+        num_node_types: number of node types in ``GraphBatch.node_type``.
+        relation_weights: form of the matrices W_r: ``"diagonal"``, ``"full"`` or ``"basis"``.
+        relation_bases: number of matrices that relations share with ``relation_weights="basis"``.
+        attention_channels: hidden width of the MLPs that compute attention from s.
+        dropout: probability, for the result and within these MLPs.
+        activation: σ.
+        epsilon: added to the normalizer d of equation 7.
+        walks_from: ``"question"`` keeps only walks that start at question nodes.
+        walks_to: ``"answer"`` computes messages for answer nodes only; other nodes receive 0.
+        zero_hop: let a node also attend to its own message, as a walk of length 0.
+        without: components to remove, see :data:`mhgrn.nn.components.Component`.
+        context_transition: add an MLP of s to the transition weights τ.
+        published_count: keep parameters without effect on the result, as the published model does: g, which cancels (see
+            :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1, which no walk uses, and the attention over lengths where there
+            is one length. Their gradient is zero.
+        backend: form of the message passing, see :func:`~mhgrn.nn.message_passing.multi_hop_messages`.
     """
 
     def __init__(
         self,
-        in_dim: int,
-        message_dim: int,
-        out_dim: int,
-        sentence_dim: int,
-        relation_count: int,
+        *,
+        in_channels: int,
+        message_channels: int,
+        out_channels: int,
+        num_relations: int,
         hops: int,
+        context_channels: int = 0,
+        num_node_types: int = NODE_TYPES,
         relation_weights: RelationWeights = "diagonal",
-        attention_dim: int = 50,
+        relation_bases: int = 8,
+        attention_channels: int = 50,
         dropout: float = 0.1,
+        activation: Callable[[Tensor], Tensor] = gelu,
         epsilon: float = 0.0,
         walks_from: Literal["any", "question"] = "any",
-        zero_hop: bool = False,
-        backend: Backend = "auto",
-        activation: Callable[[Tensor], Tensor] = gelu,
         walks_to: Literal["any", "answer"] = "any",
+        zero_hop: bool = False,
         without: Collection[Component] = (),
         context_transition: bool = False,
-        relation_bases: int = 8,
-        node_types: int = NODE_TYPES,
         published_count: bool = True,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         self.hops, self.epsilon, self.activation = hops, epsilon, activation
         self.walks_from, self.walks_to, self.zero_hop = walks_from, walks_to, zero_hop
-        self.relation_count = relation_count
-        left_out = components(without)
+        self.num_relations = num_relations
+        removed = components(without)
 
-        def from_sentence(out: int) -> nn.Module:
-            return MLP(sentence_dim, attention_dim, out, dropout) if sentence_dim else Constant(out)
+        def from_context(out: int) -> nn.Module:
+            return MLP(context_channels, attention_channels, out, dropout) if context_channels else Constant(out)
 
-        typed, types, unary, transition = (c not in left_out for c in ("typed_transform", "type_attention", "unary", "transition"))
-        if not typed and in_dim != message_dim:
-            raise UserError(f"without the typed transformation messages are as wide as nodes: {in_dim}, not {message_dim}.")
-        self.typed = TypedLinear(in_dim, message_dim, node_types) if typed else None
-        self.f = from_sentence(node_types) if types else None
-        self.g = from_sentence(node_types) if types and published_count else None
-        self.delta = from_sentence(relation_count) if unary else None
-        self.tau = nn.Parameter(torch.zeros(relation_count, relation_count)) if transition else None
+        typed, types, unary, transition = (c not in removed for c in ("typed_transform", "type_attention", "unary", "transition"))
+        if not typed and in_channels != message_channels:
+            raise UserError(
+                f"Without typed_transform, message_channels must equal in_channels: got {message_channels} and {in_channels}."
+            )
+        self.typed = TypedLinear(in_channels, message_channels, num_node_types) if typed else None
+        self.f = from_context(num_node_types) if types else None
+        self.g = from_context(num_node_types) if types and published_count else None
+        self.delta = from_context(num_relations) if unary else None
+        self.tau = nn.Parameter(torch.zeros(num_relations, num_relations)) if transition else None
         self.messages = MultiHopMessagePassing(
-            message_dim, relation_count, hops, relation_weights, backend, relation_bases, published_count
+            message_channels, num_relations, hops, relation_weights, backend, relation_bases, published_count
         )
         self.length_query: nn.Module | None = None
         if hops > 1 or zero_hop or published_count:
-            self.length_query = nn.Linear(sentence_dim, message_dim) if sentence_dim else Constant(message_dim)
-        self.V = nn.Linear(in_dim, out_dim)
-        self.V_message = nn.Linear(message_dim, out_dim)
+            self.length_query = nn.Linear(context_channels, message_channels) if context_channels else Constant(message_channels)
+        self.V = nn.Linear(in_channels, out_channels)
+        self.V_message = nn.Linear(message_channels, out_channels)
         self.dropout = Dropout(dropout)
-        self.context_tau = from_sentence(relation_count**2) if transition and context_transition and sentence_dim else None
+        self.context_tau = from_context(num_relations**2) if transition and context_transition and context_channels else None
 
     def reset_messages(self, initial_scale: Scale = "level", mean: float = 1.0) -> None:
-        """Relation weights of that scale, and half of the typed bias 1 while U is small: messages begin as products of
-        relation weights alone (the paper's appendix F), and who sent them comes in as training needs it."""
+        """Initialize relation weights with a scale, U small, and half of the typed bias with 1.
+
+        Messages then start as products of relation weights (the paper's appendix F); training adds the dependence on the sender.
+        """
         self.messages.reset_parameters(None if initial_scale == "level" else initial_scale, mean)
         if self.typed is not None:
             nn.init.normal_(self.typed.weight, std=PUBLISHED_SCALE if initial_scale == "level" else initial_scale)
             nn.init.zeros_(self.typed.bias)
             with torch.no_grad():
-                self.typed.bias[:, : self.messages.dim // 2] = 1
+                self.typed.bias[:, : self.messages.channels // 2] = 1
 
     def forward(
-        self, h: Tensor, s: Tensor, batch: GraphBatch, needed: Tensor | None = None, edge_log_weight: Tensor | None = None
+        self, x: Tensor, s: Tensor, batch: GraphBatch, needed: Tensor | None = None, edge_log_weight: Tensor | None = None
     ) -> tuple[Tensor, LayerTrace]:
-        """h [N, in_dim], s [G, S] → h' [n, out_dim] of the needed nodes (ascending; all by default)."""
+        """Compute h' and what the layer attended to.
+
+        Args:
+            x: [N, in_channels] node vectors, the paper's h.
+            s: [G, context_channels] context of each graph.
+            batch: the graphs.
+            needed: [n] nodes to compute h' for, ascending; all by default.
+            edge_log_weight: [E] added to log α of a walk for each edge it takes.
+
+        Returns:
+            h' [n, out_channels] of the needed nodes, and the :class:`LayerTrace`.
+        """
         if needed is None:
-            needed = torch.arange(len(h), device=h.device)
-        x = h if self.typed is None else self.typed(h, batch.types)
+            needed = torch.arange(len(x), device=x.device)
+        sent = x if self.typed is None else self.typed(x, batch.node_type)  # [N, d] the paper's x
         weights = self.walk_weights(s, batch)
         if self.walks_to == "answer":
-            ends = (batch.types[needed] == ANSWER).nonzero()[:, 0]
-            z_ends, log_d_ends = self.messages(x, weights, batch, needed[ends], edge_log_weight)
+            ends = (batch.node_type[needed] == ANSWER).nonzero()[:, 0]
+            z_ends, log_d_ends = self.messages(sent, weights, batch, needed[ends], edge_log_weight)
             z = z_ends.new_zeros(self.hops, len(needed), z_ends.shape[2]).index_copy(1, ends, z_ends)
             log_d = log_d_ends.new_full((self.hops, len(needed)), -torch.inf).index_copy(1, ends, log_d_ends)
         else:
-            z, log_d = self.messages(x, weights, batch, needed, edge_log_weight)  # [K, n, d], [K, n]
+            z, log_d = self.messages(sent, weights, batch, needed, edge_log_weight)  # [K, n, d], [K, n]
         if self.epsilon:
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
         if self.zero_hop:
-            z = torch.cat([x[needed][None], z])  # [1 + K, n, d]
+            z = torch.cat([sent[needed][None], z])  # [1 + K, n, d]
         if self.length_query is None:
             length = z.new_ones(len(needed), 1)
         else:
-            query = self.length_query(s)[batch.graph[needed]]  # [n, d]
+            query = self.length_query(s)[batch.batch[needed]]  # [n, d]
             length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [n, K]
         z_mean = torch.einsum("nk,knd->nd", length, z)
-        out = self.dropout(self.activation(self.V(h[needed]) + self.V_message(z_mean)))
+        out = self.dropout(self.activation(self.V(x[needed]) + self.V_message(z_mean)))
         return out, LayerTrace(weights, needed, length[:, -self.hops :], log_d)
 
     def walk_weights(self, s: Tensor, batch: GraphBatch) -> WalkWeights:
-        """The structured attention that s calls for (equation 10); 0 for what is left out."""
-        m = self.relation_count
-        start = self.f(s)[batch.graph, batch.types] if self.f is not None else s.new_zeros(len(batch.graph))
+        """Compute the structured attention (equation 10) from s; removed components count 0."""
+        m = self.num_relations
+        start = self.f(s)[batch.batch, batch.node_type] if self.f is not None else s.new_zeros(batch.num_nodes)
         if self.walks_from == "question":
-            start = start.masked_fill(batch.types != QUESTION, -torch.inf)
+            start = start.masked_fill(batch.node_type != QUESTION, -torch.inf)
         relation = self.delta(s) if self.delta is not None else s.new_zeros(len(s), m)
         turn = self.tau if self.tau is not None else s.new_zeros(m, m)
         if self.context_tau is not None:
             turn = turn + self.context_tau(s).view(-1, m, m)
-        # parameters without effect get a zero gradient, not none
+        # parameters without effect receive a zero gradient instead of None
         idle = [*(self.g.parameters() if self.g is not None else ()), *([turn, self.messages.W_pad] if self.hops == 1 else ())]
         return WalkWeights(start, relation + 0.0 * sum(p.sum() for p in idle), turn)
 
@@ -190,26 +225,26 @@ class MHGRNConv(nn.Module):
         if hops == 1:
             idle.append("transition")
         self.layer = MHGRNLayer(
-            in_channels,
-            out_channels,
-            out_channels,
-            context_channels,
-            num_relations,
-            hops,
-            relation_weights,
-            attention_channels,
-            dropout,
+            in_channels=in_channels,
+            message_channels=out_channels,
+            out_channels=out_channels,
+            num_relations=num_relations,
+            hops=hops,
+            context_channels=context_channels,
+            num_node_types=num_node_types,
+            relation_weights=relation_weights,
+            relation_bases=relation_bases,
+            attention_channels=attention_channels,
+            dropout=dropout,
             activation=activation,
             without=idle,
-            relation_bases=relation_bases,
-            node_types=num_node_types,
             published_count=False,
         )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Such that a signal keeps its scale through maps and hops; no type, relation, turn or length is preferred."""
-        initialise(self.layer)
+        initialize(self.layer)
         self.layer.messages.reset_parameters()
         assert self.layer.typed is not None
         for U in self.layer.typed.weight:

@@ -19,7 +19,7 @@ def gelu(x: Tensor) -> Tensor:
     return functional.gelu(x, approximate="tanh")
 
 
-Scale = float | Literal["level"]  # of initial weights: a standard deviation, or so that a signal keeps its level
+Scale = float | Literal["level"]  # of initial weights: a standard deviation, or "level", which preserves a signal's variance
 
 
 class _Drop(torch.autograd.Function):
@@ -56,87 +56,103 @@ class Dropout(nn.Dropout):
 class MLP(nn.Sequential):
     """Linear → dropout → layer norm → GELU, once or more, then a linear output."""
 
-    def __init__(self, in_dim: int, hidden_dim: int, out_dim: int, dropout: float, layers: int = 1) -> None:
-        widths = [in_dim, *[hidden_dim] * layers]
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, dropout: float, layers: int = 1) -> None:
+        widths = [in_channels, *[hidden_channels] * layers]
         hidden = [(nn.Linear(a, b), Dropout(dropout), nn.LayerNorm(b), nn.GELU(approximate="tanh")) for a, b in pairwise(widths)]
-        super().__init__(*(module for block in hidden for module in block), nn.Linear(widths[-1], out_dim))
+        super().__init__(*(module for block in hidden for module in block), nn.Linear(widths[-1], out_channels))
 
 
 class Constant(nn.Module):
-    """The same learned vector for every row: a function of s where there is no s."""
+    """A learned vector, the same for every row: replaces a function of s where there is no s."""
 
-    def __init__(self, out_dim: int) -> None:
+    def __init__(self, out_channels: int) -> None:
         super().__init__()
-        self.value = nn.Parameter(torch.zeros(out_dim))
+        self.value = nn.Parameter(torch.zeros(out_channels))
 
     def forward(self, s: Tensor) -> Tensor:
         return self.value.expand(len(s), -1)
 
 
 class TypedLinear(nn.Module):
-    """x_i = U_{φ(i)} h_i + b_{φ(i)} (equation 5)."""
+    """U_{φ(i)} x_i + b_{φ(i)}: one linear map per node type (equation 5)."""
 
-    def __init__(self, in_dim: int, out_dim: int, type_count: int = 3) -> None:
+    def __init__(self, in_channels: int, out_channels: int, num_types: int = 3) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(type_count, out_dim, in_dim))
-        self.bias = nn.Parameter(torch.empty(type_count, out_dim))
+        self.weight = nn.Parameter(torch.empty(num_types, out_channels, in_channels))
+        self.bias = nn.Parameter(torch.empty(num_types, out_channels))
 
-    def forward(self, h: Tensor, types: Tensor) -> Tensor:
-        # one product a type over its own nodes
-        order = torch.argsort(types, stable=True)
-        sizes = torch.bincount(types, minlength=len(self.weight)).tolist()
-        parts = torch.split(h.index_select(0, order), sizes)
+    def forward(self, x: Tensor, node_type: Tensor) -> Tensor:
+        # one product per type, over the nodes of that type
+        order = torch.argsort(node_type, stable=True)
+        sizes = torch.bincount(node_type, minlength=len(self.weight)).tolist()
+        parts = torch.split(x.index_select(0, order), sizes)
         out = [functional.linear(part, U, b) for part, U, b in zip(parts, self.weight, self.bias, strict=True)]
         return torch.cat(out).index_select(0, torch.argsort(order))
 
 
 class AttentivePooling(nn.Module):
-    """Multi-head attention of a query from s over some nodes of each graph; a graph without such nodes gives 0."""
+    """Multi-head attention over some nodes of each graph, with a query from s. A graph without such nodes gives 0.
 
-    def __init__(self, query_dim: int, dim: int, heads: int, dropout: float) -> None:
+    Args:
+        query_channels: width of s.
+        channels: width of the pooled nodes and of the result.
+        heads: number of attention heads; must divide ``channels``.
+        dropout: probability, for the attention weights and for the result.
+    """
+
+    def __init__(self, query_channels: int, channels: int, heads: int, dropout: float) -> None:
         super().__init__()
-        if dim % heads:
-            raise UserError(f"{heads} heads cannot share a width of {dim}: choose a number of heads that divides it.")
+        if channels % heads:
+            raise UserError(f"{heads} heads cannot share a width of {channels}: choose a number of heads that divides it.")
         self.heads = heads
-        self.query = nn.Linear(query_dim, dim)
-        self.key = nn.Linear(dim, dim)
-        self.value = nn.Linear(dim, dim)
+        self.query = nn.Linear(query_channels, channels)
+        self.key = nn.Linear(channels, channels)
+        self.value = nn.Linear(channels, channels)
         self.dropout = Dropout(dropout)
 
-    def forward(self, s: Tensor, h: Tensor, graph: Tensor, log_count: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """s [G, S], h [n, d] of the pooled nodes, graph [n] → pooled [G, d] and attention [n, heads].
+    def forward(self, s: Tensor, x: Tensor, batch: Tensor, log_count: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Pool x [n, d], the nodes of the graphs ``batch`` [n], by s [G, S]: result [G, d] and attention [n, heads].
 
-        A row of h may stand for several that are equal: ``log_count`` [n] is the logarithm of how many.
+        ``log_count`` [n] is the logarithm of how many equal nodes a row of x stands for; 0 by default.
         """
-        width = h.shape[1] // self.heads
-        query = self.query(s).view(-1, self.heads, width)[graph]  # [n, heads, width]
-        logit = (query * self.key(h).view(-1, self.heads, width)).sum(-1) / math.sqrt(width)  # [n, heads]
+        width = x.shape[1] // self.heads
+        query = self.query(s).view(-1, self.heads, width)[batch]  # [n, heads, width]
+        logit = (query * self.key(x).view(-1, self.heads, width)).sum(-1) / math.sqrt(width)  # [n, heads]
         if log_count is not None:
             logit = logit + log_count[:, None]
-        attention = torch.stack([segment_softmax(column, graph, len(s))[0] for column in logit.unbind(1)], dim=1)
-        value = self.value(h).view(-1, self.heads, width) * self.dropout(attention)[..., None]
-        pooled = value.new_zeros(len(s), h.shape[1]).index_add(0, graph, value.flatten(1))
+        attention = torch.stack([segment_softmax(column, batch, len(s))[0] for column in logit.unbind(1)], dim=1)
+        value = self.value(x).view(-1, self.heads, width) * self.dropout(attention)[..., None]
+        pooled = value.new_zeros(len(s), x.shape[1]).index_add(0, batch, value.flatten(1))
         return self.dropout(pooled), attention
 
 
 class Projection(nn.Module):
-    """Node features brought to an encoder's width: h = dropout(GELU(W e + b)). ``trained=False`` leaves W and b as they began."""
+    """Projects node features to an encoder's width: dropout(GELU(W x + b)).
 
-    def __init__(self, feature_dim: int, dim: int, dropout: float, trained: bool = True) -> None:
+    Args:
+        in_channels: width of the features.
+        out_channels: width of the result.
+        dropout: probability, for each node separately.
+        trained: False keeps W and b at their initial values.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, dropout: float, trained: bool = True) -> None:
         super().__init__()
-        self.linear = nn.Linear(feature_dim, dim).requires_grad_(trained)
+        self.linear = nn.Linear(in_channels, out_channels).requires_grad_(trained)
         self.dropout = Dropout(dropout)
 
-    def forward(self, features: Tensor, row: Tensor | None = None) -> Tensor:
-        """With ``row``, the row of features that each node has: a node's own h, from features that it may share."""
-        h: Tensor = gelu(self.linear(features))
+    def forward(self, x: Tensor, row: Tensor | None = None) -> Tensor:
+        """Project x [rows, in_channels]. ``row`` [N] gives the row of each node where nodes share rows (``feature_row``)."""
+        h: Tensor = gelu(self.linear(x))
         h = self.dropout(h if row is None else h.index_select(0, row))
         return h
 
 
-def initialise(module: nn.Module, scale: Scale = "level") -> None:
-    """Linear maps and embeddings from N(0, scale²), biases 0; ``"level"`` keeps the scale of a signal through linear maps, and
-    through products of embeddings."""
+def initialize(module: nn.Module, scale: Scale = "level") -> None:
+    """Draw linear maps and embeddings from N(0, scale²) and set biases to 0.
+
+    ``"level"`` chooses scales that preserve the variance of a signal through linear maps and through products of embeddings.
+    """
     for part in module.modules():
         if isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=1.0 if scale == "level" else scale)
@@ -150,7 +166,7 @@ def initialise(module: nn.Module, scale: Scale = "level") -> None:
 
 
 def pooled_nodes(batch: GraphBatch, which: Literal["answer", "all"]) -> Tensor:
-    """The nodes that an encoder pools: the answer's, or all."""
+    """Return the numbers of the answer nodes, or of all nodes."""
     if which == "all":
-        return torch.arange(len(batch.types), device=batch.types.device)
-    return (batch.types == ANSWER).nonzero()[:, 0]
+        return torch.arange(batch.num_nodes, device=batch.node_type.device)
+    return (batch.node_type == ANSWER).nonzero()[:, 0]

@@ -46,7 +46,7 @@ def multi_hop_messages(
     that any depth and any sharpness of attention stay exact. The dense form is the matrix recursion of the paper's algorithm 1.
     """
     if needed is None:
-        needed = torch.arange(len(batch.concepts), device=batch.concepts.device)
+        needed = torch.arange(batch.num_nodes, device=batch.concepts.device)
     with torch.autocast(x.device.type, enabled=False):
         if x.dtype in (torch.bfloat16, torch.float16):
             x = x.float()
@@ -82,8 +82,8 @@ class MultiHopMessagePassing(nn.Module):
 
     def __init__(
         self,
-        dim: int,
-        relation_count: int,
+        channels: int,
+        num_relations: int,
         hops: int,
         relation_weights: RelationWeights = "diagonal",
         backend: Backend = "auto",
@@ -91,15 +91,15 @@ class MultiHopMessagePassing(nn.Module):
         unused_padding: bool = True,
     ) -> None:
         super().__init__()
-        self.dim, self.hops, self.relation_weights = dim, hops, relation_weights
+        self.channels, self.hops, self.relation_weights = channels, hops, relation_weights
         self.backend: Backend = backend
         if relation_weights == "basis":
-            self.bases = nn.Parameter(torch.empty(hops, relation_bases, dim, dim))
-            self.W = nn.Parameter(torch.empty(hops, relation_count, relation_bases))
+            self.bases = nn.Parameter(torch.empty(hops, relation_bases, channels, channels))
+            self.W = nn.Parameter(torch.empty(hops, num_relations, relation_bases))
             self.W_pad = nn.Parameter(torch.empty(hops - 1, relation_bases))
         else:
-            shape = (dim,) if relation_weights == "diagonal" else (dim, dim)
-            self.W = nn.Parameter(torch.empty(hops, relation_count, *shape))
+            shape = (channels,) if relation_weights == "diagonal" else (channels, channels)
+            self.W = nn.Parameter(torch.empty(hops, num_relations, *shape))
             kept = relation_weights == "diagonal" and unused_padding
             self.W_pad = nn.Parameter(torch.empty(hops if kept else hops - 1, *shape))
         self.reset_parameters()
@@ -111,7 +111,7 @@ class MultiHopMessagePassing(nn.Module):
         """
         is_level = scale is None
         if scale is None:
-            scale = 1.0 if self.relation_weights == "diagonal" else self.dim**-0.5
+            scale = 1.0 if self.relation_weights == "diagonal" else self.channels**-0.5
         with torch.no_grad():
             if self.relation_weights == "diagonal":
                 self.W.normal_(mean=mean if is_level else 0.0, std=scale)
@@ -119,14 +119,14 @@ class MultiHopMessagePassing(nn.Module):
             elif self.relation_weights == "full":
                 self.W.normal_(std=scale)
                 if is_level:
-                    self.W.add_(mean * torch.eye(self.dim))
-                self.W_pad.copy_(torch.eye(self.dim))
+                    self.W.add_(mean * torch.eye(self.channels))
+                self.W_pad.copy_(torch.eye(self.channels))
             else:
                 # V_1 = I, the others random: W⁰ can be I, and all parts of a W_r have the same norm
                 self.bases.normal_(std=scale)
-                self.bases[:, 0] = torch.eye(self.dim)
+                self.bases[:, 0] = torch.eye(self.channels)
                 self.W.normal_(std=self.W.shape[-1] ** -0.5)
-                self.W[..., 0] *= scale * self.dim**0.5
+                self.W[..., 0] *= scale * self.channels**0.5
                 self.W_pad.zero_()
                 self.W_pad[:, 0] = 1
 

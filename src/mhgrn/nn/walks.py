@@ -20,7 +20,18 @@ PART = 2**15  # walks
 
 
 @dataclass(frozen=True)
-class Walks:
+class Walk:
+    """One walk in a graph of a batch, with its weight under a model's attention."""
+
+    nodes: list[int]  # j … i, one more than relations
+    relations: list[int]
+    log_weight: float  # log α without g
+    probability: float = 0.0  # p(i, k, walk)
+    ties: int = 1  # walks of this length into this entity with the same weight, this one included
+
+
+@dataclass(frozen=True)
+class WalkList:
     """Walks of one length k, each from a question to an answer node of a graph."""
 
     nodes: Tensor  # [P, k + 1]
@@ -34,26 +45,26 @@ class Walks:
     def hops(self) -> int:
         return self.relations.shape[1]
 
-    def rows(self, which: Tensor) -> "Walks":
-        return Walks(self.nodes[which], self.relations[which], self.graph[which])
+    def rows(self, which: Tensor) -> "WalkList":
+        return WalkList(self.nodes[which], self.relations[which], self.graph[which])
 
 
 @dataclass(frozen=True)
-class Connections:
+class FoundWalks:
     """How the question's concepts are connected with the answer's in each graph of a batch."""
 
-    lengths: list[Walks]  # of 1 … K hops
+    lengths: list[WalkList]  # of 1 … K hops
     cut: Tensor  # [G] float64, how many more there are than were asked for
 
 
-def connections(
+def find_walks(
     batch: GraphBatch,
     hops: int,
     limit: int | None = None,
     simple: bool = False,
     edge_score: Tensor | None = None,
     least: float = 0.0,
-) -> Connections:
+) -> FoundWalks:
     """All walks of 1 … ``hops`` hops from question to answer nodes; with ``simple``, those that visit no node twice.
 
     At most ``limit`` of each graph are kept, short ones first, those of one length in the order of their steps (node, relation);
@@ -62,7 +73,7 @@ def connections(
 
     Counting takes time linear in the graph for walks, but that of finding them for simple or scored ones.
     """
-    types, graph = batch.types.cpu().numpy(), batch.graph.cpu().numpy()
+    types, graph = batch.node_type.cpu().numpy(), batch.batch.cpu().numpy()
     source, target = batch.edge_index.cpu().numpy()
     relation = batch.edge_type.cpu().numpy()
     # most edges lie on no such walk
@@ -76,15 +87,15 @@ def connections(
     pointer = np.concatenate([[0], np.bincount(source, minlength=len(types)).cumsum()]).astype(np.int64)
     edges = (pointer, target, relation, score)
     starts = np.flatnonzero(types == QUESTION)
-    start_pointer = np.searchsorted(graph[starts], np.arange(batch.graph_count + 1))
+    start_pointer = np.searchsorted(graph[starts], np.arange(batch.num_graphs + 1))
 
     ways = [(types == ANSWER).astype(np.float64)]  # of going on from a node to an answer in 0, 1, … hops
-    room = np.full(batch.graph_count, np.inf if limit is None else float(limit))
-    cut = np.zeros(batch.graph_count)
+    room = np.full(batch.num_graphs, np.inf if limit is None else float(limit))
+    cut = np.zeros(batch.num_graphs)
     found = []
     for k in range(1, hops + 1):
         ways.append(np.bincount(source, weights=ways[-1][target], minlength=len(types)))
-        total = np.bincount(graph[starts], weights=ways[k][starts], minlength=batch.graph_count)
+        total = np.bincount(graph[starts], weights=ways[k][starts], minlength=batch.num_graphs)
         space = np.minimum(total, room).astype(np.int64)
         nodes, relations = np.empty((space.sum(), k + 1), np.int64), np.empty((space.sum(), k), np.int64)
         offset = space.cumsum() - space
@@ -101,9 +112,9 @@ def connections(
             nodes, relations = nodes[rows], relations[rows]
         cut += total - kept
         room -= kept
-        walks = (torch.from_numpy(a).to(batch.graph.device) for a in (nodes, relations, graph[nodes[:, 0]]))
-        found.append(Walks(*walks))
-    return Connections(found, torch.from_numpy(cut))
+        walks = (torch.from_numpy(a).to(batch.batch.device) for a in (nodes, relations, graph[nodes[:, 0]]))
+        found.append(WalkList(*walks))
+    return FoundWalks(found, torch.from_numpy(cut))
 
 
 def _distance(start: Array, source: Array, target: Array, hops: int) -> Array:
@@ -175,7 +186,7 @@ def _enumerate(
     return seen
 
 
-def in_parts(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+def in_chunks(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
     """``function`` of rows that do not depend on each other, such as those of walks, in memory for ``PART`` of them: what lies
     between a larger number and their results is computed again for the gradient."""
     if len(rows[0]) <= PART:
@@ -186,11 +197,11 @@ def in_parts(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
     return torch.cat([function(*part) for part in parts])
 
 
-def distinct(walks: Walks) -> tuple[Tensor, Tensor]:
+def distinct(walks: WalkList) -> tuple[Tensor, Tensor]:
     """Walks that differ only in the nodes between their ends count as one: the first of each such kind, and how many they are."""
     key, size = walks.nodes[:, 0], int(walks.nodes.max()) + 1 if len(walks) else 1
-    relation_count = int(walks.relations.max()) + 1 if len(walks) else 1
-    for column, values in [(walks.nodes[:, -1], size), *((r, relation_count) for r in walks.relations.unbind(1))]:
+    num_relations = int(walks.relations.max()) + 1 if len(walks) else 1
+    for column, values in [(walks.nodes[:, -1], size), *((r, num_relations) for r in walks.relations.unbind(1))]:
         if size * values >= 2**63:  # number what there is anew
             key = torch.unique(key, return_inverse=True)[1]
             size = len(key)

@@ -42,7 +42,7 @@ def one_ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[M
 
 
 @dataclass(frozen=True)
-class Batch:
+class QuestionBatch:
     """Some questions as tensors."""
 
     graph: GraphBatch
@@ -52,7 +52,7 @@ class Batch:
     first: Tensor  # [B] the first statement of each question within the batch
     answer: Tensor  # [B] the right statement within the batch, -1 where unknown
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> "QuestionBatch":
         tensors = {k: v.to(device) for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         return replace(self, graph=self.graph.to(device), **tensors)
 
@@ -104,14 +104,14 @@ class Examples:
             for s, q, f in zip(statements, owner.tolist(), first.tolist(), strict=True)
         ]
 
-    def batch(self, questions: Sequence[int]) -> Batch:
+    def batch(self, questions: Sequence[int]) -> QuestionBatch:
         ptr = self.data.statement_ptr
         statements = np.concatenate([np.arange(ptr[q], ptr[q + 1]) for q in questions])
         counts = torch.tensor([int(ptr[q + 1] - ptr[q]) for q in questions])
         first = counts.cumsum(0) - counts
         known = [self.data.questions[q].answer for q in questions]
         graph, concepts = self._graph(statements)
-        batch = Batch(
+        batch = QuestionBatch(
             graph=graph,
             features=self.run.features.rows(concepts),
             statements=torch.from_numpy(statements),
@@ -133,11 +133,11 @@ class Examples:
         graph = GraphBatch.collate(subgraphs, len(self.run.graph.schema), encoder.reach)
         return graph.sharing_features() if encoder.shares_features else (graph, graph.concepts)
 
-    def scores(self, batch: Batch, live_text: bool) -> Tensor:
+    def scores(self, batch: QuestionBatch, live_text: bool) -> Tensor:
         """[G]; the text encoder runs only if it is being, or has been, trained."""
         graph_encoder, tokens = self.run.model.graph_encoder, None
         if not graph_encoder.uses_text:
-            s = torch.zeros(batch.graph.graph_count, 0, device=self.device)
+            s = torch.zeros(batch.graph.num_graphs, 0, device=self.device)
         elif live_text:
             texts = zip(*self.pairs(batch.statements.tolist()), strict=True)
             with self._precision():
@@ -171,18 +171,18 @@ class Examples:
         return nullcontext() if name == "float32" else torch.autocast(self.device.type, getattr(torch, name))
 
 
-def question_losses(score: Tensor, batch: Batch) -> Tensor:
+def question_losses(score: Tensor, batch: QuestionBatch) -> Tensor:
     """−log softmax of the right choice: [B]."""
     _, log_total = segment_softmax(score, batch.question, len(batch.first))
     return log_total - score[batch.answer]
 
 
-def from_guessing(losses: Tensor, batch: Batch) -> Tensor:
+def from_guessing(losses: Tensor, batch: QuestionBatch) -> Tensor:
     """Σ over questions of how far the loss is from that of guessing, log (number of choices)."""
     return (losses - torch.bincount(batch.question).log()).abs().sum()
 
 
-def largest_spread(score: Tensor, batch: Batch) -> Tensor:
+def largest_spread(score: Tensor, batch: QuestionBatch) -> Tensor:
     """The largest difference between the scores of two choices of one question."""
     none = score.new_zeros(len(batch.first))
     top, bottom = (none.scatter_reduce(0, batch.question, score, how, include_self=False) for how in ("amax", "amin"))

@@ -41,8 +41,8 @@ from mhgrn.training.checkpoints import (
 from mhgrn.training.checks import beats_guessing, check_finite, collapse, telling_of_memory
 from mhgrn.training.distributed import Processes
 from mhgrn.training.examples import (
-    Batch,
     Examples,
+    QuestionBatch,
     accuracy,
     count_right,
     from_guessing,
@@ -301,10 +301,10 @@ class _Training:
                     self._save()
                     self.clock.restart()
 
-    def _load(self, part: _Part) -> tuple[_Part, Batch | None]:
+    def _load(self, part: _Part) -> tuple[_Part, QuestionBatch | None]:
         return part, self.examples.batch(part.questions.tolist()) if len(part.questions) else None
 
-    def _backward(self, batch: Batch, questions: int) -> Tensor:
+    def _backward(self, batch: QuestionBatch, questions: int) -> Tensor:
         """Add the gradient of a micro-batch's share of the mean loss over the step's ``questions``.
 
         Returns the sums of its questions' losses, and of how far they are from guessing.

@@ -12,7 +12,7 @@ from torch import Tensor
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.batching.walk_index import WalkIndex
 from mhgrn.compiled.buffers import Buffers
-from mhgrn.compiled.threads import in_parts
+from mhgrn.compiled.threads import parallel_for
 from mhgrn.nn.backends import kernels
 from mhgrn.nn.backends import torch_ops as plain
 from mhgrn.nn.walk_weights import WalkWeights
@@ -46,13 +46,13 @@ class _Plan:
         g0, g1 = self.graphs(first, last)
         return int(self.row_ptr[g0]), int(self.row_ptr[g1])
 
-    def states_by_relation(self, hop: int, relation_count: int) -> list[Tensor]:
+    def states_by_relation(self, hop: int, num_relations: int) -> list[Tensor]:
         """For every relation the states that matter at a hop."""
         depth = np.repeat(self.depth, np.diff(self.index.state_ptr))
         matter = np.flatnonzero(depth >= hop)
         relation = self.index.state_relation[matter]
         order = np.argsort(relation, kind="stable")
-        cuts = np.cumsum(np.bincount(relation, minlength=relation_count))[:-1]
+        cuts = np.cumsum(np.bincount(relation, minlength=num_relations))[:-1]
         return [torch.from_numpy(part) for part in np.split(matter[order], cuts)]
 
     def nodes(self, first: int, last: int) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
                 *plan.room_for_exits(here, d, dtype, first, last),
             )  # fmt: skip
 
-        in_parts(forward, index.block_count)
+        parallel_for(forward, index.block_count)
         return kept
 
     # with matrices every hop ends in products over all graphs
@@ -162,9 +162,9 @@ def _forward(plan: _Plan, buffers: Buffers, x: Tensor, start: Tensor, relation: 
         kernels.read(*places, kept.mu[k], ones, kept.L[k], kept.z[k], kept.log_d[k])
 
     for k in range(K):
-        in_parts(partial(hop, k), index.block_count)
+        parallel_for(partial(hop, k), index.block_count)
         kept.mu.append(_by_relation(kept.v[k], W[k], plan.states_by_relation(k + 1, W.shape[1])))
-        in_parts(partial(read, k), index.block_count)
+        parallel_for(partial(read, k), index.block_count)
     return kept
 
 
@@ -191,7 +191,7 @@ def _backward(
                 *plan.room_for_exits(here, d, dtype, first, last)[:2],
             )  # fmt: skip
 
-        in_parts(backward, blocks)
+        parallel_for(backward, blocks)
         total_W = torch.from_numpy(grad_W.sum(0))
     else:
         total_W = _backward_with_matrices(plan, kept, grad_z, grad_log_d, x, W, grad_delta, grad_tau, is_shared, grad_x, grad_start)
@@ -237,11 +237,11 @@ def _backward_with_matrices(
                     )  # fmt: skip
 
     for k in reversed(range(K)):
-        in_parts(partial(unread, k), index.block_count)
+        parallel_for(partial(unread, k), index.block_count)
         mine = plan.states_by_relation(k + 1, m)
         _add_outer(total[k], grad, kept.v[k], mine)
         grad = _by_relation(grad, W[k].transpose(1, 2), mine)
-        in_parts(partial(back, k), index.block_count)
+        parallel_for(partial(back, k), index.block_count)
     return total
 
 

@@ -21,15 +21,15 @@ class Matrices:
     @classmethod
     def of(cls, batch: GraphBatch, weight: Tensor | None = None) -> Self:
         """With the edges' weights, or ones."""
-        counts = torch.bincount(batch.graph, minlength=batch.graph_count)
+        counts = torch.bincount(batch.batch, minlength=batch.num_graphs)
         first = counts.cumsum(0) - counts
-        n = int(counts.max()) if batch.graph_count else 0
-        place = torch.arange(len(batch.graph), device=batch.graph.device) - first[batch.graph]
+        n = int(counts.max()) if batch.num_graphs else 0
+        place = torch.arange(batch.num_nodes, device=batch.batch.device) - first[batch.batch]
         source, target = batch.edge_index
         if weight is None:
             weight = torch.ones(source.shape, device=source.device)
-        entry = batch.graph[target], batch.edge_type, place[target], place[source]
-        A = weight.new_zeros(batch.graph_count, batch.relation_count, n, n).index_put(entry, weight, accumulate=True)
+        entry = batch.batch[target], batch.edge_type, place[target], place[source]
+        A = weight.new_zeros(batch.num_graphs, batch.num_relations, n, n).index_put(entry, weight, accumulate=True)
         return cls(A, place)
 
 
@@ -37,7 +37,7 @@ def messages(
     x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Algorithm 1 on padded tensors."""
-    G = batch.graph_count
+    G = batch.num_graphs
     matrices = batch.matrices
     if edge_log_weight is not None:
         matrices = Matrices.of(batch, _scaled_exp(edge_log_weight, None, x.dtype))
@@ -47,7 +47,7 @@ def messages(
     T = _scaled_exp(weights.turn, (-2, -1), x.dtype)  # [m, m] or [G, m, m]
     # the normaliser is one more channel, of ones, that no W changes
     X = x.new_zeros(G, 1, n, x.shape[1] + 1)
-    X[batch.graph, 0, place] = _scaled_exp(weights.start, None, x.dtype)[:, None] * functional.pad(x, (0, 1), value=1.0)
+    X[batch.batch, 0, place] = _scaled_exp(weights.start, None, x.dtype)[:, None] * functional.pad(x, (0, 1), value=1.0)
     zs, log_ds = [], []
     M = X  # [G, m, n, d + 1]; set by the first hop
     for hop, W_hop in enumerate(W):
@@ -61,8 +61,8 @@ def messages(
         some = d > 0
         d = torch.where(some, d, torch.ones_like(d))
         z = torch.where(some[..., None], Z / d[..., None], torch.zeros_like(Z))
-        zs.append(z[batch.graph, place])
-        log_ds.append(torch.where(some, d.double().log(), -torch.inf)[batch.graph, place])
+        zs.append(z[batch.batch, place])
+        log_ds.append(torch.where(some, d.double().log(), -torch.inf)[batch.batch, place])
     scale = _log_scale(weights, edge_log_weight, batch, len(W))
     return torch.stack(zs)[:, needed], (torch.stack(log_ds) + scale)[:, needed]
 
@@ -82,8 +82,8 @@ def _top(logit: Tensor, dim: tuple[int, ...] | None) -> Tensor:
 def _log_scale(weights: WalkWeights, edge_log_weight: Tensor | None, batch: GraphBatch, K: int) -> Tensor:
     """What the subtracted maxima take from log d: [K, N]."""
     hops = torch.arange(1, K + 1, device=weights.start.device)[:, None]
-    a_hop = _top(weights.relation, (1,)).expand(batch.graph_count, 1)  # [G, 1]
+    a_hop = _top(weights.relation, (1,)).expand(batch.num_graphs, 1)  # [G, 1]
     if edge_log_weight is not None:
         a_hop = a_hop + _top(edge_log_weight, None)
-    a_turn = _top(weights.turn, (-2, -1)).reshape(-1, 1).expand(batch.graph_count, 1)
-    return _top(weights.start, None) + hops * a_hop[batch.graph, 0] + (hops - 1) * a_turn[batch.graph, 0]
+    a_turn = _top(weights.turn, (-2, -1)).reshape(-1, 1).expand(batch.num_graphs, 1)
+    return _top(weights.start, None) + hops * a_hop[batch.batch, 0] + (hops - 1) * a_turn[batch.batch, 0]

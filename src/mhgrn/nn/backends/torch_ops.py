@@ -16,9 +16,9 @@ def messages(
     node_count = len(x)
     state_count = len(states.node)
     start, relation, turn = weights
-    delta = relation[batch.graph[states.node], states.relation]  # [states]
+    delta = relation[batch.batch[states.node], states.relation]  # [states]
     turns = states.relation[states.turns.source], states.exit_relation[states.turns.target]
-    tau = turn[turns] if turn.dim() == 2 else turn[batch.graph[states.exit_node[states.turns.target]], *turns]  # [turns]
+    tau = turn[turns] if turn.dim() == 2 else turn[batch.batch[states.exit_node[states.turns.target]], *turns]  # [turns]
     zs, log_ds = [], []
     mean = log_d = x  # of the states; set by the first hop
     for hop in range(len(W)):

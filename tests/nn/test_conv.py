@@ -41,9 +41,9 @@ def random_graph(seed: int, graphs: int = 3, nodes: int = 5) -> Graph:
         torch.from_numpy(x),
         found.edge_index,
         found.edge_type,
-        found.types,
+        found.node_type,
         torch.from_numpy(context),
-        found.graph,
+        found.batch,
         torch.from_numpy(weight),
     )
 

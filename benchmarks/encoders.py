@@ -22,11 +22,12 @@ from measuring import MB, graph_of, in_fresh_process, peak, resident, subgraphs_
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders import registry
-from mhgrn.encoders.base import Dims, Tokens
+from mhgrn.encoders.base import Dims
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import assemble, parameter_count
 from mhgrn.subgraphs.extract import Subgraph
+from mhgrn.text.tokens import Tokens
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, TOKENS = 384, 20  # of the text encoder; tokens of a stem and a choice

@@ -12,21 +12,7 @@ from mhgrn.encoders import registry
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.nn.components import Component, components
 from mhgrn.settings import Settings, merged, parse_override, put, read_yaml, validation_message
-
-
-class TextConfig(Settings):
-    """The text encoder. ``auto`` means: ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others."""
-
-    encoder: str = Field("minilm", description="minilm (built in), a folder, or a name on the Hugging Face hub")
-    encoding: Literal["auto", "separate", "pair"] = Field("auto", description="encode stem and choice apart or as a pair")
-    pooling: Literal["auto", "mean", "cls", "pooler"] = "auto"
-    input_format: Literal["default", "add_qa_prefix", "fairseq", "no_extra_sep"] = Field(
-        "default", description="how a pair is laid out: prefixes Q: and A:, a single separator, both (fairseq)"
-    )
-    max_length: int = Field(64, ge=8, description="tokens that are read of a text, or of stem and choice together")
-    frozen_epochs: int | None = Field(None, ge=0, description="epochs before the encoder is trained too; null: never")
-    frozen_dropout: bool = Field(False, description="dropout also while frozen, so that vectors are computed anew each step")
-    learning_rate: float = Field(1e-5, gt=0)
+from mhgrn.text.settings import TextEncoderSettings
 
 
 class MHGRNConfig(Settings):
@@ -242,7 +228,7 @@ class Config(Settings):
     score: Literal["linear", "mlp"] = "linear"
     score_hidden: int = Field(200, ge=1)
     score_dropout: float = Field(0.2, ge=0, lt=1)
-    text: TextConfig = TextConfig()
+    text: TextEncoderSettings = TextEncoderSettings()
     training: TrainingConfig = TrainingConfig()
     none: NoneConfig = NoneConfig()
     most_edges: MostEdgesConfig = MostEdgesConfig()

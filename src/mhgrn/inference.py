@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.encoders.paths import PathEncoder
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.explain import ReasoningPath, Triple, Walk, WalkDistribution, attends_to_walks, decode_walks, to_path
@@ -22,6 +22,7 @@ from mhgrn.questions.question import Question
 from mhgrn.runs import Run
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.subgraphs.prepared import ground, statement_builder
+from mhgrn.text.tokens import Tokens
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
 

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import MLP, Dropout
+from mhgrn.text.tokens import Tokens
 
 
 class Scores(NamedTuple):

@@ -24,7 +24,7 @@ import oracles
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders import registry
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.errors import UserError
 from mhgrn.features import NoFeatures, RandomFeatures
 from mhgrn.inference import QuestionAnswerer
@@ -34,6 +34,7 @@ from mhgrn.runs import Run, build_model, describe, parameter_count
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.tokens import Tokens
 from mhgrn.training.examples import Examples, question_losses
 from mhgrn.training.loop import evaluate, train
 

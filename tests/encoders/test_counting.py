@@ -11,12 +11,13 @@ import oracles
 from encoders.cases import EncoderCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.encoders.base import GraphEncoder, Tokens
+from mhgrn.encoders.base import GraphEncoder
 from mhgrn.encoders.edge_types import EdgeTypes
 from mhgrn.encoders.gsc import GraphSoftCounter
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
+from mhgrn.text.tokens import Tokens
 from mhgrn.training.loop import evaluate, train
 
 

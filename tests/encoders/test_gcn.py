@@ -6,11 +6,12 @@ from torch import Tensor
 
 from encoders.cases import SharingCase, pooled_naively
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, Tokens
+from mhgrn.encoders.base import GraphEncoder
 from mhgrn.encoders.gcn import GCN, Convolution
 from mhgrn.nn.layers import gelu
 from mhgrn.nn.segments import weighted_sum
 from mhgrn.subgraphs.extract import ANSWER
+from mhgrn.text.tokens import Tokens
 
 
 class TestGCN(SharingCase):

@@ -7,11 +7,12 @@ from torch import Tensor
 from encoders.cases import EncoderCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.gconattn import GconAttn
 from mhgrn.nn.layers import gelu
 from mhgrn.runs import assemble, parameter_count
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 class TestGconAttn(EncoderCase):

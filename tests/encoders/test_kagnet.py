@@ -12,12 +12,13 @@ import oracles
 from encoders.cases import SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import KagNetConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.kagnet import KagNet, edge_scores
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder, Request
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 def simple_paths(batch: GraphBatch, q: int, a: int, hops: int) -> list[oracles.Walk]:

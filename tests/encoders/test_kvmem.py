@@ -9,11 +9,12 @@ from torch.nn import functional
 import oracles
 from encoders.cases import RELATIONS, SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, Tokens
+from mhgrn.encoders.base import GraphEncoder
 from mhgrn.encoders.kvmem import KVMem, _triples
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.extract import OTHER
 from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.tokens import Tokens
 
 
 class TestKVMem(SharingCase):

@@ -10,13 +10,14 @@ import oracles
 from encoders.cases import SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import MHGRNConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.mhgrn import MHGRN
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.message_passing import Messages, WalkWeights
 from mhgrn.runs import parameter_count
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 S, FEATURES, RELATIONS = 6, 5, 2
 

@@ -2,7 +2,8 @@ from torch import Tensor
 
 from encoders.cases import EncoderCase
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, Tokens
+from mhgrn.encoders.base import GraphEncoder
+from mhgrn.text.tokens import Tokens
 
 
 class TestNone(EncoderCase):

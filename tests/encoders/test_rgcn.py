@@ -9,11 +9,12 @@ from torch import Tensor
 from encoders.cases import SharingCase, pooled_naively
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.rgcn import RGCN, Neighbourhoods, RGCNLayer
 from mhgrn.nn.layers import gelu
 from mhgrn.runs import assemble, parameter_count
 from mhgrn.subgraphs.extract import ANSWER
+from mhgrn.text.tokens import Tokens
 
 
 class TestRGCN(SharingCase):

@@ -13,12 +13,13 @@ import oracles
 from encoders.cases import FEATURES, RELATIONS, EncoderCase, S
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config, KHopRNConfig, RNConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.rn import RN, KHopRN
 from mhgrn.errors import UserError
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.runs import assemble, parameter_count
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
+from mhgrn.text.tokens import Tokens
 
 
 def gelu(x: Tensor) -> Tensor:

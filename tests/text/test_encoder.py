@@ -18,9 +18,9 @@ from transformers import (
     RobertaModel,
 )
 
-from mhgrn.config import TextConfig
 from mhgrn.errors import UserError
 from mhgrn.text.encoder import SentenceVectors, TextEncoder, TokenStates
+from mhgrn.text.settings import TextEncoderSettings
 
 WORDS = "where would a child sit at desk school yard q : a ?".split()
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
@@ -72,7 +72,7 @@ def shown(encoder: TextEncoder, stem: str, choice: str) -> str:
     ],
 )
 def test_pairs_are_laid_out_as_their_format_says(tmp_path: Path, kind: str, input_format: str, expected: str) -> None:
-    config = TextConfig(encoder=str(tiny(tmp_path, kind)), input_format=input_format)  # type: ignore[arg-type]
+    config = TextEncoderSettings(encoder=str(tiny(tmp_path, kind)), input_format=input_format)  # type: ignore[arg-type]
     encoder = TextEncoder(config)
     assert (encoder.encoding, encoder.pooling) == ("pair", "pooler")
     assert shown(encoder, "where would a child sit ?", "school") == expected
@@ -81,13 +81,13 @@ def test_pairs_are_laid_out_as_their_format_says(tmp_path: Path, kind: str, inpu
 @pytest.mark.parametrize("input_format", ["default", "no_extra_sep"])
 def test_the_longer_of_stem_and_choice_is_cut(tmp_path: Path, input_format: str) -> None:
     folder = tiny(tmp_path, "bert")
-    encoder = TextEncoder(TextConfig(encoder=str(folder), max_length=8, input_format=input_format))  # type: ignore[arg-type]
+    encoder = TextEncoder(TextEncoderSettings(encoder=str(folder), max_length=8, input_format=input_format))  # type: ignore[arg-type]
     assert shown(encoder, "where would a child sit at a desk", "school yard") == "<s> where would a </s> school yard </s>"
 
 
 @pytest.mark.parametrize("pooling", ["pooler", "cls", "mean"])
 def test_a_vector_does_not_depend_on_the_others_in_its_batch(tmp_path: Path, pooling: str) -> None:
-    encoder = TextEncoder(TextConfig(encoder=str(tiny(tmp_path, "bert")), pooling=pooling))  # type: ignore[arg-type]
+    encoder = TextEncoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), pooling=pooling))  # type: ignore[arg-type]
     stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
     together = encoder.sentences(stems, choices)
     assert together.shape == (2, encoder.sentence_dim)
@@ -97,12 +97,12 @@ def test_a_vector_does_not_depend_on_the_others_in_its_batch(tmp_path: Path, poo
 
 def test_a_model_without_pooler_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no pooler; set text\.pooling=mean"):
-        TextEncoder(TextConfig(encoder=str(tiny(tmp_path, "distilbert"))))
+        TextEncoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "distilbert"))))
 
 
 def test_an_unknown_encoder_is_one_message() -> None:
     with pytest.raises(UserError, match="'no-such/model' cannot be loaded"):
-        TextEncoder(TextConfig(encoder="no-such/model"))
+        TextEncoder(TextEncoderSettings(encoder="no-such/model"))
 
 
 def edited(folder: Path, **changes: object) -> Path:
@@ -113,7 +113,7 @@ def edited(folder: Path, **changes: object) -> Path:
 
 
 def weights_of(folder: Path, **settings: Any) -> str:
-    return str(TextEncoder(TextConfig(encoder=str(folder), **settings)).identity()["weights"])
+    return str(TextEncoder(TextEncoderSettings(encoder=str(folder), **settings)).identity()["weights"])
 
 
 def test_an_encoder_is_the_same_wherever_it_is_and_whatever_saved_it(tmp_path: Path) -> None:
@@ -123,6 +123,19 @@ def test_an_encoder_is_the_same_wherever_it_is_and_whatever_saved_it(tmp_path: P
     assert weights_of(edited(moved, hidden_act="relu")) != weights
 
 
+class _NewSettings(TextEncoderSettings):
+    temperature: float = 1.0
+
+
+def test_a_new_setting_with_its_default_changes_no_identity(tmp_path: Path) -> None:
+    """What is cached under an identity stays valid: learning rates cannot change the vectors of a frozen encoder."""
+    folder = str(tiny(tmp_path, "bert"))
+    identity = TextEncoder(TextEncoderSettings(encoder=folder)).identity()
+    assert TextEncoder(_NewSettings(encoder=folder, learning_rate=0.1)).identity() == identity
+    for change in ({"temperature": 2.0}, {"max_length": 9}, {"pooling": "cls"}, {"input_format": "fairseq"}):
+        assert TextEncoder(_NewSettings(encoder=folder, **change)).identity() != identity
+
+
 @pytest.mark.parametrize("pooling", ["pooler", "cls"])
 def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path, pooling: str) -> None:
     folder = tiny(tmp_path, "roberta")
@@ -130,9 +143,9 @@ def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path
     kept = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pooler.")}
     model.save_pretrained(folder, state_dict=kept)
     torch.manual_seed(1)
-    one = TextEncoder(TextConfig(encoder=str(folder), pooling=pooling))
+    one = TextEncoder(TextEncoderSettings(encoder=str(folder), pooling=pooling))
     torch.manual_seed(2)
-    other = TextEncoder(TextConfig(encoder=str(folder), pooling=pooling))
+    other = TextEncoder(TextEncoderSettings(encoder=str(folder), pooling=pooling))
     assert one.identity() == other.identity()
     statement = ["where would a child sit"], ["desk"]
     assert torch.equal(one.sentences(*statement), other.sentences(*statement))
@@ -142,7 +155,7 @@ def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path
 def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None:
     def refused(folder: Path, says: str, **settings: Any) -> None:
         with pytest.raises(UserError, match=says) as error:
-            TextEncoder(TextConfig(encoder=str(folder), **settings))
+            TextEncoder(TextEncoderSettings(encoder=str(folder), **settings))
         assert "\n" not in str(error.value)
 
     bert = tiny(tmp_path / "bert", "bert")
@@ -168,7 +181,7 @@ def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("input_format", ["default", "fairseq"])
 def test_texts_that_are_cut_are_counted(tmp_path: Path, input_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    config = TextConfig(encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format)
+    config = TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format)
     encoder = TextEncoder(config)
     pairs = [("where would a child sit", "desk"), ("where would a child sit " * 4, "desk")]
     SentenceVectors.compute(encoder, pairs, None)
@@ -178,7 +191,7 @@ def test_texts_that_are_cut_are_counted(tmp_path: Path, input_format: str, capsy
 
 @pytest.fixture(scope="module")
 def minilm() -> TextEncoder:
-    return TextEncoder(TextConfig())
+    return TextEncoder(TextEncoderSettings())
 
 
 def test_the_built_in_encoder_knows_what_goes_together(minilm: TextEncoder) -> None:
@@ -214,7 +227,7 @@ def test_cached_sentence_vectors_equal_the_encoders_own(minilm: TextEncoder, tmp
 def test_token_states_are_those_of_the_texts_own_tokens(
     tmp_path: Path, kind: str, input_format: str, encoding: str, count: int
 ) -> None:
-    config = TextConfig(encoder=str(tiny(tmp_path, kind)), input_format=input_format, encoding=encoding)  # type: ignore[arg-type]
+    config = TextEncoderSettings(encoder=str(tiny(tmp_path, kind)), input_format=input_format, encoding=encoding)  # type: ignore[arg-type]
     encoder = TextEncoder(config)
     stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
     with torch.inference_mode():

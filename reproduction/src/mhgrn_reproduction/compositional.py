@@ -264,7 +264,7 @@ def scores(model: "KnowledgeAwareQA", batch: Batch) -> "Tensor":
     """[questions, 2] of a model that is told by the text nothing at all."""
     import torch
 
-    from mhgrn.encoders.base import Tokens
+    from mhgrn.text.tokens import Tokens
 
     graphs = batch.graphs.num_graphs
     text = batch.features.new_ones(graphs, TEXT_DIM)

@@ -169,7 +169,7 @@ def step(model: "KnowledgeAwareQA", graphs: Sequence[Subgraph], relations: int, 
     import torch
 
     from mhgrn.batching.graph_batch import GraphBatch
-    from mhgrn.encoders.base import Tokens
+    from mhgrn.text.tokens import Tokens
 
     encoder = model.graph_encoder
     model.train(learn)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.settings import Settings as AnySettings
+from mhgrn.text.tokens import Tokens
 
 
 @dataclass(frozen=True)
@@ -18,14 +19,6 @@ class Dims:
     feature_dim: int  # of the nodes
     num_relations: int  # m, the reverse relations included
     token_dim: int = 0  # of the text encoder's token states
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """The text encoder's states of every statement's tokens."""
-
-    states: Tensor  # [G, L, token_dim]
-    content: Tensor  # [G, L] whether a token is one of the text, not padding or a mark of the tokeniser
 
 
 @dataclass(frozen=True)

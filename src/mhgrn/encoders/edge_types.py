@@ -5,8 +5,9 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import EdgeTypesConfig, EdgeTypesTextConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 class EdgeTypes(GraphEncoder):

@@ -5,10 +5,11 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
 from mhgrn.config import GCNConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
 from mhgrn.subgraphs.extract import ANSWER
+from mhgrn.text.tokens import Tokens
 
 
 class Convolution:

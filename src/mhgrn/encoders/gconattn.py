@@ -5,10 +5,11 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import GconAttnConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 class GconAttn(GraphEncoder):

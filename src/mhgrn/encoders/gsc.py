@@ -6,9 +6,10 @@ from torch.nn import functional
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import GSCConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import MLP, initialize
 from mhgrn.subgraphs.extract import ANSWER
+from mhgrn.text.tokens import Tokens
 
 NODE_TYPES = 3
 FIRST_LOGIT = -7.0  # weights begin at a thousandth: an answer's concepts end thousands of walks, and the text must be heard

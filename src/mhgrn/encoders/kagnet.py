@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import KagNetConfig
-from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoding
 from mhgrn.encoders.gcn import Convolution
 from mhgrn.encoders.gconattn import pairs
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
@@ -21,6 +21,7 @@ from mhgrn.nn.layers import MLP, Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walks import find_walks, in_chunks
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 class KagNet(PathEncoder):

@@ -5,9 +5,10 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import KVMemConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.subgraphs.extract import OTHER
+from mhgrn.text.tokens import Tokens
 
 
 class KVMem(GraphEncoder):

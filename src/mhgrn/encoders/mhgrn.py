@@ -5,11 +5,12 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import MHGRNConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialize
 from mhgrn.nn.message_passing import Backend, WalkWeights
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 class WalkCounts(nn.Module):

@@ -4,8 +4,9 @@ from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.config import MostEdgesConfig
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 
 class MostEdges(GraphEncoder):

@@ -4,7 +4,8 @@ from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import NoneConfig
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding, Tokens
+from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.text.tokens import Tokens
 
 
 class NoGraph(GraphEncoder):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import EncoderConfig, KHopRNConfig, RNConfig
-from mhgrn.encoders.base import Dims, GraphEncoding, Tokens
+from mhgrn.encoders.base import Dims, GraphEncoding
 from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
 from mhgrn.nn.layers import MLP, AttentivePooling, Projection, gelu, initialize
@@ -17,6 +17,7 @@ from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.nn.walks import Walk, WalkList, distinct, find_walks, in_chunks
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
+from mhgrn.text.tokens import Tokens
 
 PUBLISHED_LIMIT = 200  # walks a statement
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import Tokens
 from mhgrn.errors import UserError
 from mhgrn.explain.walk_graph import Mask
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.subgraphs.extract import Subgraph
+from mhgrn.text.tokens import Tokens
 
 
 class Triple(NamedTuple):

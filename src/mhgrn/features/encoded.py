@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mhgrn.config import TextConfig
 from mhgrn.errors import UserError
 from mhgrn.features.accumulate import Accumulator
 from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request, reached
@@ -20,6 +19,7 @@ from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.settings import TextEncoderSettings
 
 STEP = 2048  # triples or names between two records of what is done
 SAMPLE = 256  # triples or names the rate is measured on
@@ -122,7 +122,7 @@ class Work:
 
 def feature_encoder(name: str = "minilm") -> TextEncoder:
     """A text encoder to make features with: any folder of a model will do, with a pooler or without."""
-    return TextEncoder(TextConfig(encoder=name, pooling="mean"))  # type: ignore[call-arg]
+    return TextEncoder(TextEncoderSettings(encoder=name, pooling="mean"))  # type: ignore[call-arg]
 
 
 def from_triples(

@@ -12,16 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 
-from mhgrn.config import TextConfig
-from mhgrn.encoders.base import Tokens
 from mhgrn.errors import UserError
 from mhgrn.io.arrays import ArrayWriter, load_array, save_array
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.progress import say, track
+from mhgrn.text.settings import TextEncoderSettings
+from mhgrn.text.tokens import Tokens
 
 BATCH = 64
 TOKENS_MARKER = "tokens.json"
@@ -84,7 +83,7 @@ class TextEncoder(nn.Module):
     s = [q; a; q∘a; |q−a|]; ``pair`` encodes both as one input and gives its pooled vector.
     """
 
-    def __init__(self, config: TextConfig) -> None:
+    def __init__(self, config: TextEncoderSettings) -> None:
         super().__init__()
         self.config = config
         where = _locate(config.encoder)
@@ -134,14 +133,17 @@ class TextEncoder(nn.Module):
         return 4 * self.width if self.encoding == "separate" else self.width
 
     def identity(self) -> dict[str, Any]:
-        """What decides the vectors: the weights, and how texts are laid out and pooled."""
-        return {
+        """What determines the vectors: the weights, the layout and pooling of texts, and other settings that are not defaults."""
+        stored = {
             "weights": self._weights_fingerprint(),
             "encoding": self.encoding,
             "pooling": self.pooling,
             "format": self.config.input_format,
             "max_length": self.config.max_length,
         }
+        without_effect = ("encoder", "encoding", "pooling", "input_format", "frozen_epochs", "frozen_dropout", "learning_rate")
+        others = {name: value for name, value in self.config.differing().items() if name not in without_effect}
+        return stored | others
 
     def _weights_fingerprint(self) -> str:
         digest = hashlib.sha256(json.dumps(self._architecture, sort_keys=True, default=str).encode())
@@ -210,13 +212,13 @@ class TextEncoder(nn.Module):
         """The statement vectors s, and the states of the tokens they are made of: the pair's, or the stem's and the choice's."""
         if self.encoding == "pair":
             encoded = self._pairs(stems, choices)
-            return encoded.vectors, padded(encoded.states())
+            return encoded.vectors, Tokens.pad(encoded.states())
         texts = sorted({*stems, *choices})
         row = {text: i for i, text in enumerate(texts)}
         parts = [self._texts(texts[i : i + BATCH]) for i in range(0, len(texts), BATCH)]
         vectors, states = torch.cat([part.vectors for part in parts]), [rows for part in parts for rows in part.states()]
         q, a = ([row[text] for text in side] for side in (stems, choices))
-        tokens = padded([torch.cat([states[i], states[j]]) for i, j in zip(q, a, strict=True)])
+        tokens = Tokens.pad([torch.cat([states[i], states[j]]) for i, j in zip(q, a, strict=True)])
         return match(vectors[q], vectors[a]), tokens
 
     def _pairs(self, stems: Sequence[str], choices: Sequence[str]) -> "_Encoded":
@@ -267,12 +269,6 @@ class _Encoded(NamedTuple):
     def states(self) -> list[Tensor]:
         """Of each one's own tokens: [tokens, width]."""
         return [hidden[content] for hidden, content in zip(self.hidden, self.content, strict=True)]
-
-
-def padded(states: Sequence[Tensor]) -> Tokens:
-    """Token states of several statements, each [tokens, width], as one block."""
-    content = [torch.ones(len(rows), dtype=torch.bool, device=rows.device) for rows in states]
-    return Tokens(pad_sequence(list(states), batch_first=True), pad_sequence(content, batch_first=True))
 
 
 def match(q: Tensor, a: Tensor) -> Tensor:
@@ -340,7 +336,7 @@ class TokenStates:
     def __call__(self, statements: Tensor) -> Tokens:
         """Statement numbers [n] → their tokens."""
         parts = [[self._states[self._pointer[i] : self._pointer[i + 1]] for i in self._of[s]] for s in statements.tolist()]
-        return padded([torch.from_numpy(np.concatenate(part).astype(np.float32)) for part in parts])
+        return Tokens.pad([torch.from_numpy(np.concatenate(part).astype(np.float32)) for part in parts])
 
     @classmethod
     def compute(cls, encoder: TextEncoder, pairs: Sequence[tuple[str, str]], folder: Path) -> "TokenStates":

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.batching.walk_store import Walks
-from mhgrn.encoders.base import Tokens
 from mhgrn.features import NameFeatures
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.model import Scores
@@ -22,6 +21,7 @@ from mhgrn.progress import say
 from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn.text.encoder import SentenceVectors, TokenStates
+from mhgrn.text.tokens import Tokens
 from mhgrn.training.sampling import Numbers
 
 Item = TypeVar("Item")

@@ -1,0 +1,28 @@
+"""Settings of the text encoder."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from mhgrn.settings import Settings
+
+
+class TextEncoderSettings(Settings):
+    """The text encoder and how it reads a question.
+
+    ``auto`` means ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others.
+
+    >>> TextEncoderSettings(max_length=32).differing()
+    {'max_length': 32}
+    """
+
+    encoder: str = Field("minilm", description="minilm (built in), another installed one, a folder, or a Hugging Face hub name")
+    encoding: Literal["auto", "separate", "pair"] = Field("auto", description="encode stem and choice separately or as a pair")
+    pooling: Literal["auto", "mean", "cls", "pooler"] = Field("auto", description="how token vectors become one vector")
+    input_format: Literal["default", "add_qa_prefix", "fairseq", "no_extra_sep"] = Field(
+        "default", description="layout of a pair: add_qa_prefix adds Q: and A:, no_extra_sep uses one separator, fairseq does both"
+    )
+    max_length: int = Field(64, ge=8, description="longest input in tokens; longer texts are truncated")
+    frozen_epochs: int | None = Field(None, ge=0, description="epochs before the encoder is trained too; null: never")
+    frozen_dropout: bool = Field(False, description="keep dropout on while the encoder is frozen; vectors are then not cached")
+    learning_rate: float = Field(1e-5, gt=0, description="learning rate of the text encoder")

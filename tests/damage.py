@@ -1,4 +1,4 @@
-"""Ways in which files get damaged, by dice: before they are compressed (IN_TEXT) and after (IN_FILE)."""
+"""Random damage to files, before compression (IN_TEXT) and after it (IN_FILE)."""
 
 import bz2
 import gzip
@@ -104,7 +104,7 @@ IN_TEXT = [
 ]
 
 
-def with_garbage_behind(content: bytes, dice: Dice) -> bytes:
+def with_trailing_garbage(content: bytes, dice: Dice) -> bytes:
     return content + dice.choice([b"\0" * 16, b"x", dice.randbytes(50), content[:10]])
 
 
@@ -121,7 +121,7 @@ def twice_the_second_flipped(content: bytes, dice: Dice) -> bytes:
 
 
 def with_flipped_end(content: bytes, dice: Dice) -> bytes:
-    """Where gzip has its check sum, xz its index and Parquet its footer."""
+    """Damage the checksum of gzip, the index of xz, the footer of Parquet."""
     return content[:-12] + flipped(content[-12:], dice, 3)
 
 
@@ -138,7 +138,7 @@ IN_FILE = [
     cut,
     without_a_piece,
     with_junk,
-    with_garbage_behind,
+    with_trailing_garbage,
     twice,
     twice_then_cut,
     twice_the_second_flipped,

@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine that can be told to misbehave."""
+"""A local HTTP server with configurable faults."""
 
 import re
 import threading
@@ -10,19 +10,27 @@ from pathlib import PurePosixPath
 
 
 @dataclass
-class Behaviour:
-    """What is served, and how. ``cuts``: after how many bytes of the body each request's connection is dropped, in turn."""
+class Behavior:
+    """The served files and the faults of the server.
+
+    Args:
+        cuts: for each request in turn, the number of bytes after which the connection is dropped.
+        after_cut: files to serve instead after the first dropped connection.
+        fixed_version: send the same ETag for every content.
+        length: ``Content-Length``, ``chunked`` or nothing.
+        stalls: wait for this event after half of the body.
+    """
 
     files: dict[str, bytes] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
-    after_cut: dict[str, bytes] = field(default_factory=dict)  # what the files are once a connection was dropped
+    after_cut: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
-    honours_if_range: bool = True
-    validator: str = "ETag"  # or Last-Modified, or neither
-    fixed_version: bool = False  # the same one whatever the file is
-    length: str = "Content-Length"  # or chunked, or neither
+    supports_if_range: bool = True
+    validator: str = "ETag"  # or Last-Modified, or nothing
+    fixed_version: bool = False
+    length: str = "Content-Length"
     error: int = 0
-    stalls: threading.Event | None = None  # wait for it half-way
+    stalls: threading.Event | None = None
     requests: list[dict[str, str]] = field(default_factory=list)
     sent: int = 0
 
@@ -38,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        how: Behaviour = self.server.how  # type: ignore[attr-defined]
+        how: Behavior = self.server.how  # type: ignore[attr-defined]
         how.requests.append(dict(self.headers.items()))
         self.close_connection = True
         body = how.files.get(PurePosixPath(self.path).name)
@@ -47,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         version, start = how.version(body), 0
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        fresh = not how.honours_if_range or self.headers.get("If-Range", version) == version
+        fresh = not how.supports_if_range or self.headers.get("If-Range", version) == version
         if asked and how.ranges and fresh:
             start = int(asked[1])
             if start >= len(body):
@@ -71,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
             how.files |= how.after_cut
 
     def _send(self, rest: bytes, is_whole: bool) -> None:
-        how: Behaviour = self.server.how  # type: ignore[attr-defined]
+        how: Behavior = self.server.how  # type: ignore[attr-defined]
         how.sent += len(rest)
         if how.length == "chunked":
             rest = b"%x\r\n%b\r\n" % (len(rest), rest) if rest else b""
@@ -85,11 +93,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(how: Behaviour) -> Iterator[str]:
-    """The address at which ``how.files`` are served."""
+def serving(how: Behavior) -> Iterator[str]:
+    """Serve ``how.files`` and yield the address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that went away
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that disconnected
     server.how = how  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -102,7 +110,7 @@ def serving(how: Behaviour) -> Iterator[str]:
 
 
 def closed_port() -> str:
-    """An address at which nobody listens."""
+    """Return an address at which no server listens."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.server_close()
     return f"http://127.0.0.1:{server.server_address[1]}"

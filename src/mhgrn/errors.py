@@ -1,15 +1,19 @@
-"""What the user can put right is a :class:`UserError`: one message that says what is wrong, where, and what to do."""
+"""Errors that the user can correct."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """A wrong input or setting. The command line prints it as one line and exits with code 2."""
+    """A wrong input or setting. The message says what is wrong, where and what to do. The command line exits with 2."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion to append to a message about an unknown ``name``, or the known names if none is near.
+    """Return the sentence that ends a message about an unknown name: the closest known name, or all of them.
+
+    Args:
+        name: the unknown name.
+        known: the names to choose from.
 
     >>> did_you_mean("hop", ["hops", "layers"])
     ' Did you mean hops?'

@@ -1,4 +1,4 @@
-"""One way to show progress: a bar with an estimate on a terminal, nothing in a pipe, always on standard error."""
+"""Progress bars and messages on standard error. Bars are shown on a terminal only."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sized
@@ -10,18 +10,25 @@ _silent = False
 
 
 class Advance(Protocol):
+    """Update a progress bar to ``done`` items in total, with a new label if given."""
+
     def __call__(self, done: int, label: str | None = None) -> None: ...
 
 
 def silence() -> None:
-    """Show and say nothing from now on: of several processes that work together, one speaks."""
+    """Turn off bars and messages, for all but one of several processes that work together."""
     global _silent  # noqa: PLW0603
     _silent = True
 
 
 @contextmanager
 def bar(label: str, total: int | None) -> Iterator[Advance]:
-    """A bar; call what it yields with how much is done in all, and a new label if need be."""
+    """Show a progress bar and yield the function that updates it.
+
+    Args:
+        label: the text before the bar.
+        total: the number of items; None if unknown.
+    """
     if _silent or not sys.stderr.isatty():
         yield lambda done, label=None: None
         return
@@ -49,7 +56,11 @@ def bar(label: str, total: int | None) -> Iterator[Advance]:
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
-    """Yield ``items`` while a bar with the time left is shown."""
+    """Yield ``items`` and show a progress bar.
+
+    >>> list(track("abc", "letters"))
+    ['a', 'b', 'c']
+    """
     if total is None and isinstance(items, Sized):
         total = len(items)
     with bar(label, total) as advance:
@@ -59,6 +70,6 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 
 
 def say(message: str) -> None:
-    """A line for the person who waits; results go to standard output, this does not."""
+    """Print a message to standard error. Standard output is for results."""
     if not _silent:
         print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""mhgrn fetch as a user runs it: what it prints, what it refuses, what is left when it is interrupted or the disk is full."""
+"""mhgrn fetch: output, wrong input, interruption and full disk."""
 
 import gzip
 import hashlib
@@ -12,14 +12,14 @@ from threading import Event
 import pytest
 from harness import Command, Refused, in_a_process, start
 
-from file_server import Behaviour, closed_port, serving
+from file_server import Behavior, closed_port, serving
 
 NAME = "conceptnet-assertions-5.7.0.csv.gz"
 CONTENT = gzip.compress(random.Random(0).randbytes(200_000), mtime=0)
 
 
 def test_json_has_sizes_and_checksums(here: Command, tmp_path: Path) -> None:
-    with serving(Behaviour({NAME: CONTENT})) as mirror:
+    with serving(Behavior({NAME: CONTENT})) as mirror:
         outcome = here("fetch", "conceptnet", "--release", "5.7.0", "--to", tmp_path, "--mirror", mirror, "--json")
     assert outcome.code == 0, outcome
     (file,) = json.loads(outcome.out)["files"]
@@ -31,7 +31,7 @@ def test_json_has_sizes_and_checksums(here: Command, tmp_path: Path) -> None:
     assert f"{NAME}: {len(CONTENT):,} bytes, SHA-256 {file['sha256']} (recorded)" in again.out
 
 
-def test_the_folder_is_named_after_the_data_set(here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_named_after_the_dataset(here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / NAME).write_bytes(CONTENT)
     assert here("fetch", "conceptnet", "--release", "5.7.0", "--mirror", NAME).code == 0
@@ -61,7 +61,7 @@ def test_wrong_input(args: list[str], says: list[str], refused: Refused, tmp_pat
 
 
 @pytest.mark.parametrize("mirror", ["http://no host", "http://[::1", "http://", "https://exa\0mple.org", "http://x:port"])
-def test_an_address_that_is_none(mirror: str, refused: Refused, tmp_path: Path) -> None:
+def test_a_malformed_address(mirror: str, refused: Refused, tmp_path: Path) -> None:
     refused(["fetch", "conceptnet", "--to", str(tmp_path / "to"), "--mirror", mirror], [NAME.replace("5.7", "5.6")], lines=2)
 
 
@@ -75,8 +75,8 @@ def test_a_process_says_what_to_place_where(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_download_is_gone_on_with(stop: signal.Signals, here: Command, tmp_path: Path) -> None:
-    how = Behaviour({NAME: CONTENT}, stalls=Event())
+def test_an_interrupted_download_resumes(stop: signal.Signals, here: Command, tmp_path: Path) -> None:
+    how = Behavior({NAME: CONTENT}, stalls=Event())
     with serving(how) as mirror:
         args = ["fetch", "conceptnet", "--release", "5.7.0", "--to", str(tmp_path), "--mirror", mirror]
         child = start(*args)
@@ -100,7 +100,7 @@ def test_an_interrupted_download_is_gone_on_with(stop: signal.Signals, here: Com
 def test_a_full_disk_is_one_message(local: bool, tmp_path: Path) -> None:
     """A cap on a file's size stands for a full disk: a write fails half-way."""
     (tmp_path / NAME).write_bytes(CONTENT)
-    with serving(Behaviour({NAME: CONTENT})) as address:
+    with serving(Behavior({NAME: CONTENT})) as address:
         args = ["fetch", "conceptnet", "--release", "5.7.0", "--to", tmp_path / "to", "--mirror", tmp_path if local else address]
         child = start(*args, largest_file=70_000)
         out, err = child.communicate()

@@ -1,4 +1,4 @@
-"""WordNet's database files → facts with ConceptNet's relation names."""
+"""Convert WordNet's database files to facts with ConceptNet's relation names."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,14 +8,14 @@ from typing import NamedTuple
 from mhgrn.errors import UserError
 
 FILES = ("data.noun", "data.verb", "data.adj", "data.adv")
-RELATIONS = {"@": "IsA", "@i": "IsA", "#p": "PartOf", "%s": "MadeOf"}  # their inverses (~ ~i %p #s) say the same again
+RELATIONS = {"@": "IsA", "@i": "IsA", "#p": "PartOf", "%s": "MadeOf"}  # their inverses (~ ~i %p #s) repeat the same facts
 ANTONYM = "!"
 
 Fact = tuple[str, str, str]
 
 
 class Pointer(NamedTuple):
-    """A relation to another synset; ``source`` and ``target`` count words from 1, and are 0 where whole synsets are meant."""
+    """A relation to another synset. ``source`` and ``target`` number the words from 1; 0 stands for the whole synset."""
 
     symbol: str
     synset: tuple[str, int]
@@ -30,7 +30,9 @@ class Synset(NamedTuple):
 
 
 def parse(line: str) -> Synset:
-    """A line of a data file: offset, file number, type, count of words (hexadecimal), words, count of pointers, pointers.
+    """Parse a line of a data file.
+
+    Its fields: offset, file number, type, number of words (hexadecimal), words, number of pointers, pointers.
 
     >>> parse("00001740 03 n 02 entity 0 Physical_Thing 1 001 @ 00001930 n 0000 | that which is").words
     ('entity', 'physical thing')
@@ -41,7 +43,7 @@ def parse(line: str) -> Synset:
     at = 5 + 2 * count
     pointers = [fields[i : i + 4] for i in range(at, at + 4 * int(fields[at - 1]), 4)]
     if not count or len(words) != count or any(len(pointer) != 4 for pointer in pointers):
-        raise ValueError("fewer fields than its counts say")
+        raise ValueError("fewer fields than it announces")
     return Synset(
         _key(fields[2], fields[0]),
         tuple(map(_name, words)),
@@ -50,29 +52,32 @@ def parse(line: str) -> Synset:
 
 
 def _key(pos: str, offset: str) -> tuple[str, int]:
-    return ("a" if pos == "s" else pos), int(offset)  # satellites lie among the adjectives
+    return ("a" if pos == "s" else pos), int(offset)  # satellite adjectives are in the file of the adjectives
 
 
 def _name(word: str) -> str:
-    return re.sub(r"\((a|p|ip)\)$", "", word).replace("_", " ").lower()  # where an adjective may stand is no part of it
+    return re.sub(r"\((a|p|ip)\)$", "", word).replace("_", " ").lower()  # without the marker of an adjective's position
 
 
 def facts(files: Mapping[str, Iterable[str]]) -> Iterator[Fact]:
-    """Facts of the synsets in ``files`` (lines by file name), each once.
+    """Yield the facts of all synsets, each once.
 
-    All words of a synset are pairwise ``Synonym``. Antonyms join the two words WordNet names. In ``IsA``, ``PartOf`` and ``MadeOf``
-    every word of a synset is joined with the first of the other, its usual name: the other's further words are its synonyms, one
-    step away, and all pairs would only repeat that. What is above a verb is ``MannerOf``, as in ConceptNet.
+    Args:
+        files: the lines of each data file by name.
+
+    All words of a synset are pairwise ``Synonym``. ``Antonym`` joins the two words that WordNet names. ``IsA``, ``PartOf`` and
+    ``MadeOf`` join every word of a synset with the first word of the other synset, its usual name; the other words are its
+    synonyms, one step away. The hypernym of a verb is ``MannerOf``, as in ConceptNet.
     """
     synsets: dict[tuple[str, int], tuple[Synset, str]] = {}
     for name, lines in files.items():
         for number, line in enumerate(lines, start=1):
-            if line.startswith("  ") or not line.strip():  # the licence
+            if line.startswith("  ") or not line.strip():  # the license
                 continue
             try:
                 synset = parse(line)
             except (ValueError, IndexError) as error:
-                raise UserError(f"{name}:{number}: no line of WordNet's database ({error}).") from None
+                raise UserError(f"{name}:{number}: not a line of WordNet's database ({error}).") from None
             synsets[synset.key] = synset, f"{name}:{number}"
     seen: set[Fact] = set()
     for synset, where in synsets.values():
@@ -91,7 +96,7 @@ def _facts_of(synset: Synset, where: str, synsets: Mapping[tuple[str, int], tupl
         if pointer.symbol != ANTONYM and pointer.symbol not in RELATIONS:
             continue
         if pointer.synset not in synsets:
-            raise UserError(f"{where}: points to {pointer.synset[1]:08} {pointer.synset[0]}, which is in none of the files.")
+            raise UserError(f"{where}: points to {pointer.synset[1]:08} {pointer.synset[0]}, which no file contains.")
         others = synsets[pointer.synset][0].words
         if pointer.source > len(synset.words) or pointer.target > len(others):
             raise UserError(f"{where}: points from or to a word that its synset does not have.")
@@ -103,6 +108,6 @@ def _facts_of(synset: Synset, where: str, synsets: Mapping[tuple[str, int], tupl
         yield from ((head, relation, tail) for head in heads)
 
 
-def licence(lines: Iterable[str]) -> str:
-    """The licence at the head of a data file, without its line numbers."""
+def license_text(lines: Iterable[str]) -> str:
+    """Return the license at the head of a data file, without its line numbers."""
     return "".join(re.sub(r"^  \d+ ", "", line).rstrip() + "\n" for line in lines if line.startswith("  "))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.lemmas import DETERMINERS, LONGEST, STOP_WORDS, concept_pattern, lemma, lemmatise, respelt, tokenise
 from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
@@ -35,7 +36,7 @@ def reason(concept: str, stem: str, statement: str, graph: KnowledgeGraph, publi
     """Why the concept is not found in the statement."""
     words, asked, stated = tokenise(concept), tokenise(stem), tokenise(statement)
     roots, asked_roots = [lemma(word) for word in words], [lemma(word) for word in asked]
-    if graph.find(concept_name(concept)) is None and not graph.with_pattern(lemmatise(concept)):
+    if graph.find(concept_name(concept)) is None and not ConceptIndex.of(graph).with_pattern(lemmatise(concept)):
         return "not in the graph"
     gapless = [lemma(word) for word in without_determiners(asked)]
     if is_part(roots, asked_roots) or is_part([lemma(word) for word in without_determiners(words)], gapless):

@@ -26,8 +26,8 @@ from mhgrn.grounding.lemmas import (
     respelt,
     tokenise,
 )
-from mhgrn.grounding.spelling import one_edit_away
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg.names import one_edit_away
 
 Edge = tuple[int, int, int]  # head, relation, tail
 

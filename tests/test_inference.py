@@ -12,6 +12,7 @@ from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.explain import ReasoningPath, to_path
 from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.index import ConceptIndex
 from mhgrn.inference import Answer, QuestionAnswerer, _distinct
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import Fact
@@ -219,7 +220,7 @@ def test_a_run_may_use_another_graph_of_the_same_relations(qa: QuestionAnswerer,
 def test_facts_can_be_added_for_one_answer(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
     asked = "Where does a quokka live?", ["desert", "fridge"]
     before = qa.ask(*asked)
-    assert before.concepts["question"] == ["live"] * starter_graph.knows_word("live")
+    assert before.concepts["question"] == ["live"] * ConceptIndex.of(starter_graph).knows_word("live")
     facts = [("quokka", "AtLocation", "desert"), ("Quokka", "IsA", "animal")]
     answer = qa.ask(*asked, facts=facts)
     assert "quokka" in answer.concepts["question"]
@@ -227,5 +228,5 @@ def test_facts_can_be_added_for_one_answer(qa: QuestionAnswerer, starter_graph: 
     known = starter_graph.with_facts(facts)
     assert all(known.holds(*fact) for path in answer.paths for fact in path.facts)
     assert qa.ask(*asked) == before
-    with pytest.raises(UserError, match=r"'IsAn' is no relation of the graph. Did you mean IsA\?"):
+    with pytest.raises(UserError, match=r"'IsAn' is not a relation of the graph. Did you mean IsA\?"):
         qa.ask(*asked, facts=[("quokka", "IsAn", "animal")])

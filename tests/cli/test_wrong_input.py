@@ -246,7 +246,7 @@ DAMAGE_CASES = [
         Case(
             f"graph.json without {key}", after(lambda p, k=key: drop(p.graph / "graph.json", k), INFO), ("{root}/graph/graph.json",)
         )
-        for key in ("arrays", "schema", "lemmatiser", "fingerprint")
+        for key in ("arrays", "schema", "names", "fingerprint")
     ),
     Case("graph format", after(lambda p: set_format(p.graph / "graph.json"), INFO), ("graph.json has format 99", "again")),
     Case("array missing", after(lambda p: (p.graph / "tail.npy").unlink(), INFO), ("{root}/graph/tail.npy is missing", "again")),

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.grounding.grounder import Grounder, Mentions
+from mhgrn.grounding.kernels import MOST_SPANS, MOST_WORDS
 from mhgrn.grounding.lemmas import BLACKLIST, STOP_WORDS, lemma, tokenise
 from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.kg.kernels import MOST_SPANS, MOST_WORDS
 
 EDGE = set("my you it its your i he she his her they them their our we".split())
 WORDS = """desk desks school schools bake bakes baker bak the of it want wanted make one something store child children go going

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.errors import UserError
 from mhgrn.grounding import lemmas
 from mhgrn.grounding.lemmas import (
     BLACKLIST,
     DETERMINERS,
-    LEMMATISER,
     LONGEST,
     PRONOUNS,
     STOP_WORDS,
@@ -24,7 +22,6 @@ from mhgrn.grounding.lemmas import (
     respelt,
     tokenise,
 )
-from mhgrn.kg import KnowledgeGraph
 
 EDGE = "my you it its your i he she his her they them their our we".split()
 SAYING_NOTHING = """actually likely possibly want make my someone sometimes_people sometimes would want_to one something everybody
@@ -175,14 +172,6 @@ def test_another_spelling_is_american_and_without_accents(british: str, american
 )
 def test_other_words_have_no_other_spelling(word: str) -> None:
     assert respelt(word) == word == lemma(word)
-
-
-def test_a_graph_made_by_other_rules_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    KnowledgeGraph.from_facts([("desk", "AtLocation", "school")]).save(tmp_path / "graph")
-    assert "rules" in LEMMATISER
-    monkeypatch.setattr("mhgrn.kg.graph.LEMMATISER", LEMMATISER + "0")
-    with pytest.raises(UserError, match="Build the graph again"):
-        KnowledgeGraph.load(tmp_path / "graph")
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aσΣ's,.-_0123 \u00a0\u0301\u00a8\u2019\u200d")), max_size=30))

@@ -62,10 +62,10 @@ def test_it_is_the_graph_of_all_facts(first: list[tuple[str, str, str]], more: l
 
 def test_facts_that_cannot_be_added_say_why() -> None:
     graph = KnowledgeGraph.from_facts([("cat", "isa", "animal")], SCHEMA)
-    with pytest.raises(UserError, match=r"'iss' is no relation of the graph. Did you mean isa\?"):
+    with pytest.raises(UserError, match=r"'iss' is not a relation of the graph. Did you mean isa\?"):
         graph.with_facts([("a", "iss", "b")])
     for odd in (("a", "isa"), ("a", "isa", 3), ("a", "isa", "b", "c"), "abc"):
-        with pytest.raises(UserError, match="is not of three texts"):
+        with pytest.raises(UserError, match="is not a tuple of three texts"):
             graph.with_facts([odd])  # type: ignore[list-item]
-    with pytest.raises(UserError, match="does not join two concepts"):
+    with pytest.raises(UserError, match="does not join two different concepts"):
         graph.with_facts([("cat", "isa", " Cat ")])

@@ -112,7 +112,7 @@ def test_a_graph_built_again_keeps_the_features_of_the_same_graph(tmp_path: Path
     other, _ = build([FACTS], None)
     other.save(tmp_path / "graph")
     assert not vectors.exists()
-    assert "features are of the graph that was there, and go with it" in capsys.readouterr().err
+    assert "deleting the node features of the graph that was here before" in capsys.readouterr().err
 
 
 def test_a_list_of_concepts_that_cannot_be_read_is_a_user_error(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build a graph folder from files of triples."""
+    from mhgrn.grounding.index import ConceptIndex
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
@@ -67,6 +68,7 @@ def build(
     )
     graph, report = build_graph(triples, schema, options, concepts)
     graph.save(output)
+    ConceptIndex.of(graph)  # writes it into the folder
     for row in report.bad_rows:
         say(f"left out: {row}")
     if report.bad > len(report.bad_rows):
@@ -134,10 +136,12 @@ def shuffle_relations(
     graph: GraphFolder, output: Output, seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0, as_json: AsJson = False
 ) -> None:
     """Write the same edges with randomly permuted relation labels: a control for the use of relations."""
+    from mhgrn.grounding.index import ConceptIndex
     from mhgrn.kg import KnowledgeGraph
 
     shuffled = KnowledgeGraph.load(graph).with_shuffled_relations(seed)
     shuffled.save(output)
+    ConceptIndex.of(shuffled)
     if as_json:
         print(json.dumps({"folder": str(output), "facts": shuffled.fact_count}))
     else:
@@ -186,6 +190,7 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Merge graphs: the union of their concepts and facts. Concepts of the first graph keep their numbers."""
+    from mhgrn.grounding.index import ConceptIndex
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.graph import HOLDS, MARKER
@@ -196,6 +201,7 @@ def merge(
     loaded = [KnowledgeGraph.load(graph) for graph in graphs]
     joined = merge_graphs(loaded, load_schema(schema) if schema else None)
     joined.save(output)
+    ConceptIndex.of(joined)
     before = sum(graph.fact_count for graph in loaded)
     if as_json:
         about = {"graph": str(output), "concepts": len(joined), "facts": joined.fact_count, "facts_before": before}

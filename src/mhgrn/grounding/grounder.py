@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.grounding.index import ConceptIndex
+from mhgrn.grounding.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans, gather_mentions
 from mhgrn.grounding.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenise
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.interning import Interner
-from mhgrn.kg.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans, gather_mentions
 from mhgrn.kg.names import concept_name
 
 KEPT = 3  # concepts kept for one span of text, the shortest names first
@@ -61,23 +62,29 @@ class Mentioned(NamedTuple):
 
 
 class Grounder:
-    """Finds a graph's concepts in texts. Ties are broken by length, then text: the same graph always gives the same.
+    """Finds the concepts of a graph in texts, by the rules of ``docs/grounding.md``. The result is deterministic.
 
-    One per thread: it remembers what it found in spans of text, because texts share most of them.
+    A grounder caches the spans of text it has seen. Use one per thread.
 
-    ``published`` follows the published rules to the letter: articles are not passed over, no other spelling is tried, lemmas that
-    are no concepts take part; a concept of the question is dropped for any stop word in it, and one of either side for a concept
-    from elsewhere in the text that it lengthens.
+    Args:
+        graph: The graph whose concepts are looked for.
+        published: Follow the published rules exactly. Articles within a span are not skipped, no other spelling is tried, and
+            lemmas that are not concepts take part. A question concept is dropped for any stop word in its name. A concept is
+            dropped if it lengthens another one of the same side.
+        index: The concept index of the graph; by default :meth:`ConceptIndex.of` the graph.
 
     >>> graph = KnowledgeGraph.from_facts([("child", "CapableOf", "ride_bike"), ("desk", "AtLocation", "furniture_store")])
     >>> Grounder(graph).concepts("Children who ride a bike to a furniture store")
     ['child', 'furniture_store', 'ride_bike']
+    >>> Grounder(graph).mentions("A child rides a bike.", "bike")
+    Mentions(question=[0, 1], answer=[])
     """
 
-    def __init__(self, graph: KnowledgeGraph, published: bool = False) -> None:
+    def __init__(self, graph: KnowledgeGraph, published: bool = False, index: ConceptIndex | None = None) -> None:
         self.graph = graph
+        self.index = ConceptIndex.of(graph) if index is None else index
         self.published = published
-        self._lemma = lru_cache(maxsize=1 << 18)(graph.lemma)
+        self._lemma = lru_cache(maxsize=1 << 18)(self.index.lemma)
         self._other_lemma = lru_cache(maxsize=1 << 18)(self._lemma_in_other_spelling)
         self._is_odd = lru_cache(maxsize=1 << 18)(self._may_be_another_word)
         self._meant = lru_cache(maxsize=1 << 16)(self._meant_by)
@@ -103,8 +110,8 @@ class Grounder:
 
     def _number_of_word(self, word: str) -> int:
         lemma = self._lemma(word)
-        is_odd = not self.graph.arrays_tell_all or self._is_odd(word)
-        traits = DETERMINER * (word in DETERMINERS) + ODD * is_odd + FOUND * self.graph.is_pattern(lemma)
+        is_odd = not self.index.arrays_tell_all or self._is_odd(word)
+        traits = DETERMINER * (word in DETERMINERS) + ODD * is_odd + FOUND * self.index.is_pattern(lemma)
         return self._seen.add_word(word, lemma, traits)
 
     def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> tuple[Ints, Ints]:
@@ -113,7 +120,7 @@ class Grounder:
         seen, spans = self._seen, self._seen.spans
         text_ptr, words = _joined(texts)
         spans.reserve(MOST_SPANS * len(words), 4 * MOST_WORDS * len(words))
-        indices = tuple((index.slots, index.ptr, index.data) for index in self.graph.indices)
+        indices = tuple((index.slots, index.ptr, index.data) for index in self.index.tables)
         of_spans = spans.slots, spans.ptr, spans.data, spans.count
         known = spans.count
         ptr, found, spans.count = find_spans(
@@ -156,21 +163,21 @@ class Grounder:
 
     def _numbers(self, words: Words) -> list[int]:
         """The concepts with the lemmas of ``words``, and those that other ways of writing the words find."""
-        graph = self.graph
+        index = self.index
         lemmas = tuple(map(self._lemma, words))
-        found = graph.with_pattern(lemmas)
+        found = index.with_pattern(lemmas)
         if not self.published:
             is_odd = any(map(self._is_odd, words))
             if is_odd and not found and (others := tuple(map(self._other_lemma, words))) != lemmas:
-                found = graph.with_pattern(others)
+                found = index.with_pattern(others)
             if len(words) == 2:  # written as one: a salt shaker is a saltshaker
-                found = found + graph.with_pattern((graph.lemma("".join(words)),))
+                found = found + index.with_pattern((index.lemma("".join(words)),))
             if is_odd and self._are_obscure(found):
                 found = found + self._misspelt(words, lemmas)
         return found
 
     def _lemma_in_other_spelling(self, word: str) -> str:
-        return self.graph.lemma(respelt(self._lemma(word)))
+        return self.index.lemma(respelt(self._lemma(word)))
 
     def _may_be_another_word(self, word: str) -> bool:
         """Whether a word may have to be read as another, which is rare."""
@@ -187,17 +194,17 @@ class Grounder:
         if len(places) != 1:
             return []
         before, after = lemmas[: places[0]], lemmas[places[0] + 1 :]
-        found = [self.graph.with_pattern((*before, root, *after)) for root in self._meant(words[places[0]])]
+        found = [self.index.with_pattern((*before, root, *after)) for root in self._meant(words[places[0]])]
         return max(found, key=lambda concepts: sum(len(self.graph.neighbours(c)) for c in concepts), default=[])
 
     def _meant_by(self, word: str) -> tuple[str, ...]:
         """The lemmas of the graph's words one letter away from what is no word."""
-        graph = self.graph
+        index = self.index
         if len(word) < SHORTEST_MISSPELT or not (word.isascii() and word.isalpha()):
             return ()
-        if graph.lists_word(word) or not self._are_obscure(graph.with_pattern((graph.lemma(word),))):
+        if index.lists_word(word) or not self._are_obscure(index.with_pattern((index.lemma(word),))):
             return ()
-        return tuple(sorted({graph.lemma(other) for other in graph.words_like(word) if other != word}))
+        return tuple(sorted({index.lemma(other) for other in index.words_like(word) if other != word}))
 
     def _is_concept(self, name: str) -> bool:
         return self._number(name) >= 0
@@ -206,7 +213,7 @@ class Grounder:
         """The last resort: every word that is a concept, by its lemma or as it is, and the text itself if it is one."""
         words = tokenise(text)
         candidates = {concept_name(text), "_".join(_without_outer_marks(words))}
-        candidates.update(root if self._is_concept(root := self.graph.lemma(word)) else word for word in words)
+        candidates.update(root if self._is_concept(root := self.index.lemma(word)) else word for word in words)
         return set(map(self._number, filter(self._is_concept, candidates)))
 
     def _number(self, name: str) -> int:

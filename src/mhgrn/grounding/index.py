@@ -1,114 +1,202 @@
-"""By which words a graph's concepts are found in texts: lemma sequences → concepts, and words → lemmas, as arrays."""
+"""The concept index: by which words the concepts of a graph are found in texts. It is stored beside the graph."""
 
-from functools import cache
-from typing import Any, NamedTuple
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.grounding.lemmas import (
-    LONGEST,
-    RULED,
-    concept_pattern,
-    dictionary,
-    may_begin_or_end,
-    says_nothing,
-    tokenise,
-)
-from mhgrn.kg.interning import Interner
-from mhgrn.kg.kernels import ASK, EMPTY, NO_PATTERN, OUTER, find_patterns, grouped, intern_beginnings
+from mhgrn.errors import UserError
+from mhgrn.grounding.lemmas import LEMMATISER, RULES, concept_pattern, inflected, is_english, lemma, tokenise
+from mhgrn.io.arrays import load_array, save_array
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import read_marker, write_json
+from mhgrn.kg.extend import ExtendedGraph
+from mhgrn.kg.graph import INDEX, KnowledgeGraph
+from mhgrn.kg.names import one_edit_away
 from mhgrn.kg.strings import StringIndex
+
+MARKER = "index.json"
+FORMAT = 1
 
 Array = NDArray[Any]
 
-CHUNK = 1 << 16  # names looked at by one call of the kernel: tables grow with what they hold
 
+class ConceptIndex:
+    """The lemma n-grams of a graph's concepts, and the words that have these lemmas.
 
-def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
-    """The arrays by which concepts are found in texts.
+    Use :meth:`of` to get the index of a graph. A *pattern* is the lemmas of a concept's name, see
+    :func:`~mhgrn.grounding.lemmas.concept_pattern`.
 
-    ``pattern_*`` are the patterns' texts, ``pattern_concept_ptr`` and ``pattern_concept`` say which concepts have each;
-    ``beginning_*`` are the first two words of longer patterns; ``word_*`` are the words of the names and all others with their
-    lemmas, which a text may use, ``word_lemma`` a word's lemma, one of ``lemma_*`` (-1 if it is its own). The second result is how
-    many of the words, the first ones, are of the lemma dictionary.
+    Args:
+        about: The index's description, as ``index.json`` holds it.
+        arrays: The arrays by name, see :func:`~mhgrn.grounding.patterns.pattern_arrays`.
+        folder: The folder the index is stored in; None for an index in memory.
+
+    >>> graph = KnowledgeGraph.from_facts([("children", "AtLocation", "furniture_store"), ("child", "IsA", "person")])
+    >>> index = ConceptIndex.of(graph)
+    >>> index
+    ConceptIndex(patterns=3, folder=None)
+    >>> [graph.name(concept) for concept in index.with_pattern(("child",))]
+    ['children', 'child']
+    >>> index.lemma("stores")
+    'store'
     """
-    known, patterns, unlisted = known_words(), Interner(), Interner()
-    pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
-    used = np.zeros(len(known.texts), dtype=bool)  # is the lemma of a word of some concept
-    listed = known.texts.slots, known.texts.ptr, known.texts.data, known.root, known.traits
-    for start in range(0, len(names), CHUNK):
-        ptr, part = names.ptr[start : start + CHUNK + 1], pattern_of[start : start + CHUNK]
-        size = int(ptr[-1] - ptr[0])
-        unlisted.reserve(LONGEST * len(part), size)
-        patterns.reserve(len(part), size + known.growth * LONGEST * len(part))
-        of_words = unlisted.slots, unlisted.ptr, unlisted.data, unlisted.count
-        of_patterns = patterns.slots, patterns.ptr, patterns.data, patterns.count
-        unlisted.count, patterns.count = find_patterns(ptr, names.data, *listed, used, part, *of_words, *of_patterns)
-        for number in np.flatnonzero(part == ASK).tolist():
-            name = names[start + number]
-            for word in tokenise(name):
-                if (place := known.number.get(word)) is None:
-                    unlisted.add(word.encode())
-                else:
-                    used[known.root[place]] = True
-            pattern = concept_pattern(name)
-            part[number] = NO_PATTERN if pattern is None else patterns.add(" ".join(pattern).encode())
-    concept_ptr, concepts = grouped(pattern_of, patterns.count)
-    words, listed_words = _word_arrays(known, used, unlisted)
-    arrays = {
-        **patterns.index().to_arrays("pattern"),
-        **_beginnings(patterns).to_arrays("beginning"),
-        **words,
-        "pattern_concept_ptr": concept_ptr,
-        "pattern_concept": concepts,
-    }
-    return arrays, listed_words
+
+    arrays_tell_all = True  # whether the arrays hold every word and pattern
+
+    def __init__(self, about: dict[str, Any], arrays: dict[str, Array], folder: Path | None = None) -> None:
+        self.about = about
+        self.folder = folder
+        self.fingerprint: str = about["fingerprint"]
+        self._arrays = arrays
+        self._patterns = StringIndex.from_arrays("pattern", arrays)
+        self._beginnings = StringIndex.from_arrays("beginning", arrays)
+        self._words = StringIndex.from_arrays("word", arrays)
+        self._lemmas = StringIndex.from_arrays("lemma", arrays)
+        self._of_pattern = arrays["pattern_concept_ptr"].data, arrays["pattern_concept"].data
+        self._lemma_of_word = arrays["word_lemma"].data
+
+    @staticmethod
+    def of(graph: KnowledgeGraph) -> "ConceptIndex":
+        """Return the index of a graph.
+
+        The index is loaded from the graph's folder. It is built if it is missing, damaged, or made by other lemmas, and then stored
+        in the folder if that is writable.
+        """
+        if isinstance(graph, ExtendedGraph):
+            return _ExtendedIndex(ConceptIndex.of(graph.base), graph.new_concepts)
+        index = _INDEXES.get(graph)
+        if index is None and graph.folder is not None:
+            with suppress(UserError):
+                index = ConceptIndex.load(graph.folder / INDEX, graph)
+        if index is None:
+            index = ConceptIndex.build(graph)
+        if graph.folder is not None and index.folder != graph.folder / INDEX:
+            with suppress(UserError, OSError):
+                index.save(graph.folder / INDEX)
+        _INDEXES[graph] = index
+        return index
+
+    @classmethod
+    def build(cls, graph: KnowledgeGraph) -> Self:
+        """Make the index of a graph, in memory."""
+        from mhgrn.grounding.patterns import pattern_arrays
+
+        arrays, listed_words = pattern_arrays(graph.names)
+        for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
+            array.setflags(write=False)
+        content = [array for name, array in sorted(arrays.items()) if not name.endswith("_slots")]
+        about = {
+            "format": FORMAT,
+            "lemmatiser": LEMMATISER,
+            "listed_words": listed_words,
+            "names": graph.about["names"],
+            "fingerprint": fingerprint(RULES, listed_words, *content),
+            "arrays": {name: len(array) for name, array in arrays.items()},
+        }
+        return cls(about, arrays)
+
+    @classmethod
+    def load(cls, folder: Path, graph: KnowledgeGraph) -> Self:
+        """Open a stored index; raise a :class:`~mhgrn.errors.UserError` if it does not fit the graph or the lemma dictionary."""
+        keys = ("lemmatiser", "listed_words", "names", "fingerprint", "arrays")
+        about = read_marker(folder, MARKER, "concept index", FORMAT, keys)
+        if about["names"] != graph.about["names"]:
+            raise UserError(f"{folder} is the concept index of another graph; delete it.")
+        if about["lemmatiser"] != LEMMATISER:
+            raise UserError(f"{folder} was made with {about['lemmatiser']}, {LEMMATISER} is installed; delete it.")
+        arrays = {name: load_array(folder / f"{name}.npy") for name in about["arrays"]}
+        for name, length in about["arrays"].items():
+            if len(arrays[name]) != length:
+                raise UserError(f"{folder / name}.npy has {len(arrays[name])} entries, not {length}; delete {folder}.")
+        return cls(about, arrays, folder)
+
+    def save(self, folder: Path) -> None:
+        """Write the index to a folder, completely or not at all."""
+        with new_folder(folder, MARKER, ("*.npy",)) as partial:
+            for name, array in self._arrays.items():
+                save_array(partial / f"{name}.npy", array)
+            write_json(partial / MARKER, self.about)
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"ConceptIndex(patterns={len(self._patterns)}, folder={str(self.folder) if self.folder else None!r})"
+
+    def lemma(self, word: str) -> str:
+        """Return the lemma of a lower-cased word; the word itself if the dictionary lacks it or no concept has such a lemma."""
+        number = self._words.find(word)
+        root = -1 if number is None else self._lemma_of_word[number]
+        return word if root < 0 else self._lemmas[root]
+
+    def knows_word(self, word: str) -> bool:
+        """Return whether a lower-cased word is a word of a concept's name, or has the lemma of one."""
+        return self._words.find(word) is not None
+
+    def words_like(self, word: str) -> set[str]:
+        """Return the known words that are at most one edit away from a lower-cased word of ASCII letters."""
+        from mhgrn.grounding.kernels import one_edit_away_in
+
+        words = self._words
+        near = one_edit_away_in(words.slots, words.ptr, words.data, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
+        return {words[number] for number in near.tolist()}
+
+    def lists_word(self, word: str) -> bool:
+        """Return whether the lemma dictionary has a lower-cased word. The dictionary is loaded only for unknown words."""
+        number = self._words.find(word)
+        return is_english(word) if number is None else number < self.about["listed_words"]
+
+    def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
+        """Return the numbers of the concepts whose names have these lemmas, ascending."""
+        number = self._patterns.find(" ".join(lemmas))
+        if number is None:
+            return []
+        ptr, concept = self._of_pattern
+        return concept[ptr[number] : ptr[number + 1]].tolist()
+
+    def is_pattern(self, lemmas: str) -> bool:
+        """Return whether some concept has these lemmas, given as one text with spaces."""
+        return self._patterns.find(lemmas) is not None
+
+    @property
+    def tables(self) -> tuple[StringIndex, StringIndex, StringIndex]:
+        """The patterns, the first two lemmas of longer patterns, and the words, for kernels."""
+        return self._patterns, self._beginnings, self._words
 
 
-def _beginnings(patterns: Interner) -> StringIndex:
-    """The first two lemmas of every pattern of more: most stretches of a text begin none, and need not be looked up."""
-    found = Interner()
-    found.reserve(patterns.count, int(patterns.ptr[patterns.count]))
-    found.count = intern_beginnings(patterns.ptr, patterns.data, patterns.count, found.slots, found.ptr, found.data)
-    return found.index()
+_INDEXES: WeakKeyDictionary[KnowledgeGraph, ConceptIndex] = WeakKeyDictionary()
 
 
-def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
-    chosen = np.flatnonzero(used[known.root] | used)
-    texts = list(known.number)
-    words = StringIndex.of(texts[word] for word in chosen.tolist())
-    more = unlisted.ptr[: unlisted.count + 1]
-    ptr, data = np.concatenate([words.ptr, words.ptr[-1] + more[1:]]), np.concatenate([words.data, unlisted.data[: more[-1]]])
-    root = known.root[chosen]
-    other = root != chosen
-    roots, number = np.unique(root[other], return_inverse=True)
-    word_lemma = np.full(len(ptr) - 1, -1, dtype=np.int32)
-    word_lemma[np.flatnonzero(other)] = number
-    lemmas = StringIndex.of(texts[root] for root in roots.tolist())
-    arrays = {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
-    return arrays, len(chosen)
+class _ExtendedIndex(ConceptIndex):
+    """The index of a graph and of new concepts, by name and number."""
 
+    arrays_tell_all = False
 
-class _Known(NamedTuple):
-    """The words that the lemmatiser knows, and their lemmas; every other word is its own lemma and has no traits."""
+    def __init__(self, base: ConceptIndex, concepts: dict[str, int]) -> None:
+        super().__init__(base.about, base._arrays)
+        self._new_words = {
+            form: root for name in concepts for root in map(lemma, tokenise(name)) for form in (root, *inflected(root))
+        }
+        self._new_words |= {word: lemma(word) for name in concepts for part in tokenise(name) for word in (part, lemma(part))}
+        self._new_patterns: dict[tuple[str, ...], list[int]] = {}
+        for name, number in concepts.items():
+            if (pattern := concept_pattern(name)) is not None:
+                self._new_patterns.setdefault(pattern, []).append(number)
 
-    number: dict[str, int]
-    texts: StringIndex
-    root: Array  # [texts] number of each one's lemma
-    traits: Array  # [texts] OUTER, EMPTY, or both
-    growth: int  # bytes by which a lemma may be longer than its word
+    def lemma(self, word: str) -> str:
+        return self._new_words.get(word) or super().lemma(word)
 
+    def knows_word(self, word: str) -> bool:
+        return word in self._new_words or super().knows_word(word)
 
-@cache
-def known_words() -> _Known:
-    listed = dictionary()
-    number = {text: i for i, text in enumerate(listed)}
-    texts = StringIndex.of(number)
-    roots = list(listed.values())
-    root = np.array([number[text] for text in roots])
-    traits = np.zeros(len(roots), dtype=np.uint8)
-    for i, (text, of) in enumerate(zip(number, roots, strict=True)):
-        if text in RULED or of in RULED:
-            traits[i] = OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of)
-    lengths = np.diff(texts.ptr)
-    return _Known(number, texts, root, traits, int((lengths[root] - lengths).max()))
+    def words_like(self, word: str) -> set[str]:
+        return super().words_like(word) | self._new_words.keys() & set(one_edit_away(word))
+
+    def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
+        return super().with_pattern(lemmas) + self._new_patterns.get(lemmas, [])
+
+    def is_pattern(self, lemmas: str) -> bool:
+        return tuple(lemmas.split(" ")) in self._new_patterns or super().is_pattern(lemmas)

@@ -13,8 +13,8 @@ from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.kg.csr import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner
-from mhgrn.kg.kernels import intern_ends
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.parsing import intern_ends
 from mhgrn.kg.reading import SHOWN, Format, read_rows, sniff
 from mhgrn.kg.rows import ImportOptions, RelationNames, Row, Rows, rows_of
 from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema

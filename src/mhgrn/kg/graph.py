@@ -9,30 +9,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.grounding.lemmas import LEMMATISER, is_english, lemmatise
-from mhgrn.grounding.spelling import one_edit_away
 from mhgrn.io.arrays import load_array, save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import read_marker, write_json
-from mhgrn.kg.names import concept_name
+from mhgrn.kg.names import concept_name, one_edit_away
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import say
 
 MARKER = "graph.json"
 FORMAT = 2
-FEATURES = "features"  # folders of node features, within the graph's
-HOLDS = ("*.npy", "schema.yaml", FEATURES)
+FEATURES = "features"  # sub-folder: node features
+INDEX = "index"  # sub-folder: the concept index
+HOLDS = ("*.npy", "schema.yaml", FEATURES, INDEX)
 EXPORTED = "export.json"
 EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml")
+
+ARRAYS = (
+    *("head_ptr", "tail", "relation", "weight"),
+    *("neighbour_ptr", "neighbour", "facts_hash"),
+    *("name_ptr", "name_bytes", "name_slots"),
+)
 
 Ints = NDArray[Any]
 
 
+# A graph's fingerprint is made of its schema and of these.
+_IDENTITY = ("name_bytes", "name_ptr", "head_ptr", "tail", "relation", "weight")
+
+
 class Fact(NamedTuple):
-    """One edge of the graph in the graph's own direction, by names."""
+    """One edge of a knowledge graph, by names and in the direction in which the graph stores it.
+
+    Args:
+        head: Name of the concept the edge starts at.
+        relation: Name of the relation.
+        tail: Name of the concept the edge ends at.
+
+    >>> fact = Fact("desk", "AtLocation", "classroom")
+    >>> fact.relation
+    'AtLocation'
+    """
 
     head: str
     relation: str
@@ -42,10 +61,19 @@ class Fact(NamedTuple):
 class KnowledgeGraph:
     """A directed multigraph of facts over named concepts.
 
-    ``head_ptr``, ``tail`` and ``relation`` are the facts sorted by head, tail and relation; ``neighbour_ptr`` and
-    ``neighbour`` are the undirected simple graph. Concepts are numbered in the order in which the source names them.
+    Use :meth:`load` to open a graph folder, :func:`mhgrn.build` to read files of facts, or :meth:`from_facts` for facts in memory.
+    Concepts are numbered in the order in which the source names them. ``head_ptr``, ``tail`` and ``relation`` hold the facts,
+    sorted by head, tail and relation. ``neighbour_ptr`` and ``neighbour`` hold the undirected simple graph.
+    :class:`mhgrn.ConceptIndex` finds the graph's concepts in texts.
+
+    Args:
+        folder: The folder the graph was loaded from or saved to; None for a graph in memory.
+        about: The graph's description, as ``graph.json`` holds it.
+        arrays: The arrays by name; ``weight`` is optional.
 
     >>> graph = KnowledgeGraph.from_facts([("child", "AtLocation", "classroom"), ("desk", "AtLocation", "classroom")])
+    >>> graph
+    KnowledgeGraph(concepts=3, facts=2, relations=1, folder=None)
     >>> graph.facts_of("desk")
     [Fact(head='desk', relation='AtLocation', tail='classroom')]
     >>> [graph.name(n) for n in graph.neighbours(graph.id("classroom"))]
@@ -63,29 +91,25 @@ class KnowledgeGraph:
         self.weight = arrays.get("weight")  # None where weights were not kept
         self.neighbour_ptr = arrays["neighbour_ptr"]
         self.neighbour = arrays["neighbour"]
-        self.facts_hash = arrays["facts_hash"]  # for each concept, a number that stands for all its facts
+        self.facts_hash = arrays["facts_hash"]  # [concepts] a hash of all facts of each concept
         self.names = StringIndex.from_arrays("name", arrays)
-        self._patterns = StringIndex.from_arrays("pattern", arrays)
-        self._beginnings = StringIndex.from_arrays("beginning", arrays)
-        self._words = StringIndex.from_arrays("word", arrays)
-        self._lemmas = StringIndex.from_arrays("lemma", arrays)
-        self._of_pattern = arrays["pattern_concept_ptr"].data, arrays["pattern_concept"].data
-        self._lemma_of_word = arrays["word_lemma"].data
         self._arrays = arrays
-
-    # ---- making one
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
+        """Open a graph folder. Its arrays are memory-mapped, so this takes milliseconds.
+
+        Args:
+            folder: A folder that ``mhgrn kg build`` or :meth:`save` has written.
+        """
         folder = Path(folder)
-        about = read_marker(
-            folder, MARKER, "knowledge graph", FORMAT, ("lemmatiser", "listed_words", "arrays", "schema", "names", "fingerprint")
-        )
-        if about["lemmatiser"] != LEMMATISER:
-            raise UserError(
-                f"{folder} was built with {about['lemmatiser']}, {LEMMATISER} is installed: words would be matched by other"
-                " lemmas. Build the graph again (mhgrn kg build), or install that version."
-            )
+        about = read_marker(folder, MARKER, "knowledge graph", FORMAT, ("arrays", "schema", "names", "fingerprint"))
+        # folders written before the concept index had its own folder list its arrays and its lemmatiser too
+        about["arrays"] = {name: length for name, length in about["arrays"].items() if name in ARRAYS}
+        for key in ("lemmatiser", "listed_words"):
+            about.pop(key, None)
+        if missing := [name for name in ARRAYS if name not in about["arrays"] and name != "weight"]:
+            raise UserError(f"{folder / MARKER} is damaged (no array {missing[0]}); build the graph again.")
         arrays = {name: load_array(folder / f"{name}.npy") for name in about["arrays"]}
         for name, length in about["arrays"].items():
             if len(arrays[name]) != length:
@@ -94,7 +118,12 @@ class KnowledgeGraph:
 
     @classmethod
     def from_facts(cls, facts: Iterable[tuple[str, str, str]], schema: Schema | None = None) -> "KnowledgeGraph":
-        """A graph in memory, from (head, relation, tail) names. For files use :func:`mhgrn.kg.build`."""
+        """Make a graph in memory. For files use :func:`mhgrn.build`.
+
+        Args:
+            facts: Tuples of the names of head, relation and tail.
+            schema: The relations of the graph; by default one for each relation name.
+        """
         from mhgrn.kg.building import facts_graph
 
         return facts_graph(facts, schema)
@@ -110,7 +139,7 @@ class KnowledgeGraph:
         schema: Schema,
         source: dict[str, Any],
     ) -> "KnowledgeGraph":
-        """A graph in memory from columns of facts; of a repeated one the first is kept."""
+        """Make a graph in memory from columns of facts. Of repeated facts the first is kept."""
         from mhgrn.kg.csr import first_of_each
 
         first = first_of_each(head, relation, tail, len(names), len(schema))
@@ -128,8 +157,7 @@ class KnowledgeGraph:
         schema: Schema,
         source: dict[str, Any],
     ) -> "KnowledgeGraph":
-        """A graph in memory from distinct facts in order of head, tail and relation."""
-        from mhgrn.grounding.index import pattern_arrays
+        """Make a graph in memory from distinct facts, sorted by head, tail and relation."""
         from mhgrn.kg.csr import facts_hash, pointer, simple_graph
 
         n, count = len(names), len(head)
@@ -146,42 +174,41 @@ class KnowledgeGraph:
             "facts_hash": facts_hash(names.ptr, names.data, head_ptr, tail, relation),
             **names.to_arrays("name"),
         }
-        patterns, listed_words = pattern_arrays(names)
-        arrays |= patterns
-        for array in arrays.values():  # kernels are compiled once for arrays in memory and for mapped ones
+        for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
             array.setflags(write=False)
         about = {
             "format": FORMAT,
             "concepts": n,
             "facts": count,
             "schema": schema.to_dict(),
-            "lemmatiser": LEMMATISER,
-            "listed_words": listed_words,
             "source": source,
             "names": fingerprint(names.data, names.ptr),
-            "fingerprint": fingerprint(
-                schema.to_dict(), *(arrays[k] for k in ("name_bytes", "name_ptr", "head_ptr", "tail", "relation"))
-            ),
+            "fingerprint": fingerprint(schema.to_dict(), *(arrays[name] for name in _IDENTITY if name in arrays)),
             "arrays": {name: len(array) for name, array in arrays.items()},
         }
         return cls(None, about, arrays)
 
     def save(self, folder: str | Path) -> None:
-        """Write the graph as a folder that appears whole or not at all."""
+        """Write the graph to a folder, completely or not at all.
+
+        The folder's node features and concept index are kept if it holds the same graph already.
+        """
         target = Path(folder)
         is_same = _fingerprint_at(target) == self.fingerprint
-        with new_folder(target, MARKER, HOLDS, keep=(FEATURES,) if is_same else ()) as partial:
+        with new_folder(target, MARKER, HOLDS, keep=(FEATURES, INDEX) if is_same else ()) as partial:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
-            write_text(partial / "schema.yaml", self.schema.to_yaml())  # to edit and build again with; this graph is as it is
+            write_text(partial / "schema.yaml", self.schema.to_yaml())  # a copy to edit and build another graph with
             write_json(partial / MARKER, self.about)
             if not is_same and (target / FEATURES).is_dir():
-                say(f"{target / FEATURES}: these node features are of the graph that was there, and go with it.")
+                say(f"{target / FEATURES}: deleting the node features of the graph that was here before.")
         self.folder = target
 
     def export(self, folder: str | Path) -> None:
-        """Write ``facts.tsv``, ``concepts.txt`` and ``schema.yaml``, from which :func:`build` makes the same graph again, and
-        ``export.json``, by which the folder is known for one of ours."""
+        """Write the graph as text: ``facts.tsv``, ``concepts.txt``, ``schema.yaml`` and the marker file ``export.json``.
+
+        :func:`mhgrn.build` makes the same graph from them.
+        """
         named = [self._written_as(number) for number in range(len(self.schema))]
         names = list(self.names)
         weights = itertools.repeat(None) if self.weight is None else map(str, self.weight)
@@ -198,14 +225,14 @@ class KnowledgeGraph:
                     file.write(f"{names[ends[0]]}\t{member}\t{names[ends[1]]}" + (f"\t{weight}" if weight else "") + "\n")
 
     def _written_as(self, relation: int) -> tuple[str, bool]:
-        """The source relation that is read as this one; and whether it swaps head and tail, if there is none that does not."""
+        """Return a source relation that is imported as this one, and whether it swaps head and tail (only if all do)."""
         members = self.schema.relations[relation].members
         member = next((m for m in members if not m.startswith("*")), members[0])
         return member.removeprefix("*"), member.startswith("*")
 
-    # ---- asking it
-
-    arrays_tell_all = True  # whether the arrays hold every word and pattern
+    def __repr__(self) -> str:
+        counts = f"concepts={len(self)}, facts={self.fact_count}, relations={len(self.schema)}"
+        return f"{type(self).__name__}({counts}, folder={str(self.folder) if self.folder else None!r})"
 
     def __len__(self) -> int:
         """The number of concepts."""
@@ -213,79 +240,36 @@ class KnowledgeGraph:
 
     @property
     def fact_count(self) -> int:
+        """The number of facts."""
         return int(self.about["facts"])
 
     def name(self, concept: int) -> str:
+        """Return the name of a concept."""
         return self.names[concept]
 
     def find(self, name: str) -> int | None:
-        """The number of the concept with this name, or None."""
+        """Return the number of the concept with exactly this name, or None."""
         return self.names.find(name)
 
     def id(self, name: str) -> int:
-        """The number of the concept with this name (spaces or underscores)."""
-        found = self.find(concept_name(name))
+        """Return the number of the concept with this name, written with spaces or underscores, in any case."""
+        stored = concept_name(name)
+        found = self.find(stored)
         if found is None:
-            raise UserError(
-                f"{name!r} is not a concept of the graph{f' {self.folder}' if self.folder else ''}.{self._nearest(name)}"
-            )
+            graph = f"the graph {self.folder}" if self.folder else "the graph"
+            raise UserError(f"{name!r} is not a concept of {graph}.{self._nearest(stored)}")
         return found
 
     def _nearest(self, name: str) -> str:
-        asked = concept_name(name)
-        near = {self.name(c) for c in self.with_pattern(lemmatise(name))}
-        near |= {other for other in one_edit_away(asked) if self.find(other) is not None}
-        return did_you_mean(asked, near) if near else ""
-
-    def lemma(self, word: str) -> str:
-        """A lower-cased word's lemma; the word itself if the lemma dictionary lacks it or the graph has no such lemma."""
-        number = self._words.find(word)
-        root = -1 if number is None else self._lemma_of_word[number]
-        return word if root < 0 else self._lemmas[root]
-
-    def knows_word(self, word: str) -> bool:
-        """Whether a lower-cased word is one of the concepts' names, or has the lemma of one."""
-        return self._words.find(word) is not None
-
-    def words_like(self, word: str) -> set[str]:
-        """The words that differ from a lower-cased one of ASCII letters by a letter, see :func:`one_edit_away`; and it itself."""
-        from mhgrn.kg.kernels import one_edit_away_in
-
-        words = self._words
-        near = one_edit_away_in(words.slots, words.ptr, words.data, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
-        return {words[number] for number in near.tolist()}
-
-    def lists_word(self, word: str) -> bool:
-        """Whether the lemma dictionary has a lower-cased word; loads it only for a word that the graph does not know."""
-        number = self._words.find(word)
-        return is_english(word) if number is None else number < self.about["listed_words"]
-
-    def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
-        """The concepts whose words have these lemmas (recipe: matching is an n-gram look-up), ascending."""
-        number = self._patterns.find(" ".join(lemmas))
-        if number is None:
-            return []
-        ptr, concept = self._of_pattern
-        return concept[ptr[number] : ptr[number + 1]].tolist()
-
-    def is_pattern(self, lemmas: str) -> bool:
-        """Whether some concept has these lemmas, given with spaces between."""
-        return self._patterns.find(lemmas) is not None
-
-    def begins_pattern(self, first: str, second: str) -> bool:
-        """Whether these are the first lemmas of the pattern of a concept of three or four words."""
-        return self._beginnings.find(f"{first} {second}") is not None
-
-    @property
-    def indices(self) -> tuple[StringIndex, StringIndex, StringIndex]:
-        """The patterns, the first two lemmas of longer ones, and the words: for kernels, which look up many."""
-        return self._patterns, self._beginnings, self._words
+        near = {other for other in one_edit_away(name) if self.find(other) is not None}
+        return did_you_mean(name, near) if near else ""
 
     def neighbours(self, concept: int) -> Ints:
+        """Return the numbers of the concepts that share a fact with this one, ascending."""
         return self.neighbour[self.neighbour_ptr[concept] : self.neighbour_ptr[concept + 1]]
 
     def facts_of(self, name: str) -> list[Fact]:
-        """Every fact with this concept as head or tail, in the graph's own direction."""
+        """Return every fact that has this concept as head or tail."""
         concept = self.id(name)
         facts = self._row(concept)
         for other in self.neighbours(concept).tolist():
@@ -307,34 +291,41 @@ class KnowledgeGraph:
         ]
 
     def holds(self, head: str, relation: str, tail: str) -> bool:
-        """Whether this fact is an edge of the graph."""
+        """Return whether the graph has this fact, given by exact names."""
         h, t = self.find(head), self.find(tail)
         return h is not None and t is not None and Fact(head, relation, tail) in self._row(h, t)
 
     def heads(self) -> Ints:
-        """The head of every fact, in the order of ``tail`` and ``relation``."""
+        """Return the head of every fact, in the order of ``tail`` and ``relation``."""  # [facts]
         return np.repeat(np.arange(len(self)), np.diff(self.head_ptr))
 
     def relation_counts(self) -> dict[str, int]:
+        """Return the number of facts of each relation."""
         counts = np.bincount(self.relation, minlength=len(self.schema))
         return {r.name: int(c) for r, c in zip(self.schema.relations, counts, strict=True)}
 
     def with_facts(self, facts: Iterable[tuple[str, str, str]]) -> "KnowledgeGraph":
-        """This graph with some facts added in memory; its own folder and arrays stay as they are."""
+        """Return this graph with more facts, in memory; this graph and its folder do not change.
+
+        Args:
+            facts: Tuples of the names of head, relation and tail. A relation must be one of the schema's.
+        """
         from mhgrn.kg.extend import ExtendedGraph
 
         return ExtendedGraph(self, facts)
 
     def with_shuffled_relations(self, seed: int) -> "KnowledgeGraph":
-        """The same edges with their relation labels dealt out at random, a control; parallel edges that draw the same label
-        become one, and weights are not kept."""
+        """Return the same edges with permuted relation labels, as a control experiment.
+
+        Parallel edges that get the same label become one. Weights are dropped.
+        """
         rng = np.random.default_rng(seed)
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
 
 
 def _fingerprint_at(folder: Path) -> str | None:
-    """The fingerprint of the graph that is in a folder, if there is one that can be read."""
+    """Return the fingerprint of the graph in a folder; None if there is no readable one."""
     try:
         return str(read_marker(folder, MARKER, "knowledge graph", FORMAT, ("fingerprint",))["fingerprint"])
     except UserError:

@@ -1,14 +1,87 @@
-"""Texts being numbered: each distinct text gets the next number when it first appears."""
+"""Interning: each distinct text gets the next number when it first appears. Texts and hash table are arrays for kernels."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.kg.kernels import fill_slots, intern_last
+from mhgrn.compiled.jit import kernel
 from mhgrn.kg.strings import StringIndex, slot_count
 
 Array = NDArray[Any]
+
+
+def _crc_table() -> Array:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0xEDB88320), table >> 1).astype(np.uint32)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+@kernel
+def text_crc(data: Array, start: int, end: int) -> Any:
+    """The CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
+    crc = np.uint32(0xFFFFFFFF)
+    for i in range(start, end):
+        crc = _TABLE[(crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    return np.uint64(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@kernel
+def find_text(slots: Array, ptr: Array, data: Array, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
+    """Where a part of ``text`` is in the table, or where it would go: (number or -1, place, its CRC)."""
+    crc = text_crc(text, start, end)
+    mask = np.uint64(len(slots) - 1)
+    place = crc & mask
+    while slots[place] != 0:
+        entry = slots[place]
+        if entry >> np.uint64(32) == crc:
+            number = np.int64(entry & np.uint64(0xFFFFFFFF)) - 1
+            first = ptr[number]
+            if ptr[number + 1] - first == end - start:
+                same = True
+                for i in range(end - start):
+                    if data[first + i] != text[start + i]:
+                        same = False
+                        break
+                if same:
+                    return number, place, crc
+        place = (place + np.uint64(1)) & mask
+    return np.int64(-1), place, crc
+
+
+@kernel
+def _entry(crc: Any, number: int) -> Any:
+    return (crc << np.uint64(32)) | np.uint64(number + 1)
+
+
+@kernel
+def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
+    """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
+    start = ptr[count]
+    number, place, crc = find_text(slots, ptr, data, data, start, start + length)
+    if number >= 0:
+        return number
+    slots[place] = _entry(crc, count)
+    ptr[count + 1] = start + length
+    return np.int64(count)
+
+
+@kernel
+def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
+    """A hash table of ``size`` places over ``count`` distinct texts, entered in their order."""
+    slots = np.zeros(size, np.uint64)
+    mask = np.uint64(size - 1)
+    for number in range(count):
+        crc = text_crc(data, ptr[number], ptr[number + 1])
+        place = crc & mask
+        while slots[place] != 0:
+            place = (place + np.uint64(1)) & mask
+        slots[place] = _entry(crc, number)
+    return slots
 
 
 class Interner:

@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from mhgrn.kg.blocks import lines
-from mhgrn.kg.kernels import OTHER_LANGUAGE
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.parsing import OTHER_LANGUAGE
 from mhgrn.kg.rows import BadRow, Fields, OtherRow, Row, relation_name
 
 _TRIPLE = re.compile(

@@ -14,8 +14,8 @@ import numpy as np
 from mhgrn.errors import UserError
 from mhgrn.kg import ntriples, parquet
 from mhgrn.kg.blocks import BLOCK, OPENERS, Block, blocks, first_line, lines
-from mhgrn.kg.kernels import BLANK, LOOK, NOT_ALPHABETIC, OTHER_LANGUAGE, USABLE, split_assertions, split_table
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.parsing import BLANK, LOOK, NOT_ALPHABETIC, OTHER_LANGUAGE, USABLE, split_assertions, split_table
 from mhgrn.kg.rows import (
     HEAVIEST,
     OTHER_RELATION,

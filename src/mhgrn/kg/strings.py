@@ -33,7 +33,7 @@ class StringIndex:
     @classmethod
     def indexed(cls, ptr: Array, data: Array) -> "StringIndex":
         """An index over texts that are laid out already."""
-        from mhgrn.kg.kernels import fill_slots
+        from mhgrn.kg.interning import fill_slots
 
         return cls(ptr, data, fill_slots(ptr, data, len(ptr) - 1, slot_count(len(ptr) - 1)))
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
+from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.lemmas import lemmatise
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_json
@@ -101,12 +102,13 @@ def question_concepts_found(data: PreparedData, graph: KnowledgeGraph) -> dict[s
 
     Grounding goes by lemmas, so another form of the same words counts as found ("dogs" for "dog").
     """
+    index = ConceptIndex.of(graph)
     known = in_graph = found = 0
     for number, question in enumerate(data.questions):
         if question.concept is None:
             continue
         known += 1
-        forms = graph.with_pattern(lemmatise(question.concept))
+        forms = index.with_pattern(lemmatise(question.concept))
         in_graph += bool(forms)
         mentioned: set[int] = set()
         for subgraph in data.subgraphs(number):

@@ -52,9 +52,9 @@ def links_of(graph: Subgraph, kg: KnowledgeGraph, degree: NDArray[Any]) -> NDArr
     """What the question's concepts have to do with the choice's, whatever the relation."""
     asked, chosen = (graph.concepts[graph.types == kind] for kind in (QUESTION, ANSWER))
     found = np.zeros(9)
-    of_choice = {int(a): kg.neighbours(a) for a in chosen}
+    of_choice = {int(a): kg.neighbors(a) for a in chosen}
     for j in asked:
-        mine, most = kg.neighbours(j), np.zeros(4)
+        mine, most = kg.neighbors(j), np.zeros(4)
         for a, theirs in of_choice.items():
             common = np.intersect1d(mine, theirs, assume_unique=True)
             touches, both = float(np.isin(a, mine)), np.sqrt((1 + degree[j]) * (1 + degree[a]))
@@ -134,7 +134,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = PreparedData.load(options.data)
     kg = data.load_graph()
-    degree = np.diff(kg.neighbour_ptr)
+    degree = np.diff(kg.neighbor_ptr)
     encoder = TextEncoder(Config().text)
     choices = len(data.questions[0].choices)
     if any(len(question.choices) != choices for question in data.questions):

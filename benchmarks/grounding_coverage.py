@@ -16,7 +16,7 @@ from typing import Any
 
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.index import ConceptIndex
-from mhgrn.grounding.lemmas import DETERMINERS, LONGEST, STOP_WORDS, concept_pattern, lemma, lemmatise, respelt, tokenise
+from mhgrn.grounding.lemmas import DETERMINERS, LONGEST, STOP_WORDS, concept_pattern, lemma, lemmatize, respelt, tokenize
 from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.names import concept_name
@@ -34,9 +34,9 @@ def without_determiners(words: list[str]) -> list[str]:
 
 def reason(concept: str, stem: str, statement: str, graph: KnowledgeGraph, published: bool) -> str:
     """Why the concept is not found in the statement."""
-    words, asked, stated = tokenise(concept), tokenise(stem), tokenise(statement)
+    words, asked, stated = tokenize(concept), tokenize(stem), tokenize(statement)
     roots, asked_roots = [lemma(word) for word in words], [lemma(word) for word in asked]
-    if graph.find(concept_name(concept)) is None and not ConceptIndex.of(graph).with_pattern(lemmatise(concept)):
+    if graph.find(concept_name(concept)) is None and not ConceptIndex.of(graph).with_pattern(lemmatize(concept)):
         return "not in the graph"
     gapless = [lemma(word) for word in without_determiners(asked)]
     if is_part(roots, asked_roots) or is_part([lemma(word) for word in without_determiners(words)], gapless):
@@ -79,8 +79,8 @@ def measure(questions: list[dict[str, Any]], graph: KnowledgeGraph, published: b
         concepts += sum(len(m.question) for m in mentions)
         statements += len(mentions)
         names = [{graph.name(c) for c in m.question + m.answer} for m in mentions]
-        by_lemmas = [lemmatise(concept) in set(map(lemmatise, found_names)) for found_names in names]
-        asked = [lemmatise(concept) in {lemmatise(graph.name(c)) for c in m.question} for m in mentions]
+        by_lemmas = [lemmatize(concept) in set(map(lemmatize, found_names)) for found_names in names]
+        asked = [lemmatize(concept) in {lemmatize(graph.name(c)) for c in m.question} for m in mentions]
         found["by lemmas, on either side, in every statement"] += all(by_lemmas)
         found["by lemmas, on either side, in some statement"] += any(by_lemmas)
         found["by lemmas, on the question's side, in every statement"] += all(asked)

@@ -118,7 +118,7 @@ def time_questions(folder: Path, max_degree: int | None) -> dict[str, Any]:
         nodes += [len(s.concepts) for s in subgraphs]
         facts += [len(s.head) for s in subgraphs]
         mentioned |= {c for m in mentions for side in m for c in side}
-    degrees = [len(graph.neighbours(c)) for c in mentioned]
+    degrees = [len(graph.neighbors(c)) for c in mentioned]
     return {
         "median": statistics.median(seconds),
         "worst": max(seconds),

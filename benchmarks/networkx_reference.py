@@ -24,7 +24,7 @@ from mhgrn.grounding.lemmas import (
     is_english,
     lemma,
     respelt,
-    tokenise,
+    tokenize,
 )
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.names import one_edit_away
@@ -55,7 +55,7 @@ def load(graph: KnowledgeGraph) -> ReferenceGraph:
     for head, relation, tail in zip(graph.heads().tolist(), graph.relation.tolist(), graph.tail.tolist(), strict=True):
         facts.add_edge(head, tail, key=relation)
     numbers = {name: number for number, name in enumerate(names)}
-    parts = {word for name in names for word in tokenise(name)}
+    parts = {word for name in names for word in tokenize(name)}
     roots = {lemma(word) for word in parts}
     words = parts | roots | {word for root in roots for word in inflected(root)}
     return ReferenceGraph(names, numbers, dict(patterns), words, facts, nx.Graph(facts))
@@ -64,13 +64,13 @@ def load(graph: KnowledgeGraph) -> ReferenceGraph:
 def ground(ref: ReferenceGraph, statement: str, choice: str) -> tuple[list[int], list[int]]:
     """The numbers of the question's and of the answer's concepts, sorted."""
     answer = find_concepts(ref, choice, [])
-    question = find_concepts(ref, statement, without_marks(tokenise(choice))) - answer
+    question = find_concepts(ref, statement, without_marks(tokenize(choice))) - answer
     if not question:
         question = find_words(ref, statement)
     if not answer:
         answer = find_words(ref, choice)
     q, a = (
-        {ref.numbers[name] for name in side if name in ref.numbers and not set(tokenise(name)) <= STOP_WORDS}
+        {ref.numbers[name] for name in side if name in ref.numbers and not set(tokenize(name)) <= STOP_WORDS}
         for side in (question, answer)
     )
     return sorted(q - a), sorted(a)
@@ -78,7 +78,7 @@ def ground(ref: ReferenceGraph, statement: str, choice: str) -> tuple[list[int],
 
 def find_concepts(ref: ReferenceGraph, text: str, answer: list[str]) -> set[str]:
     """Candidates for every span of the text that is not the answer, then what is kept of each span's."""
-    words = tokenise(text)
+    words = tokenize(text)
     found: set[str] = set()
     for start in range(len(words)):
         for end in range(start + 1, len(words) + 1):
@@ -138,18 +138,18 @@ def keep(ref: ReferenceGraph, candidates: set[str], readings: list[list[str]]) -
     """The three shortest candidates, each by its lemma if that is one of them, and what the span spells out."""
     candidates = set(candidates)
     for name in list(candidates):
-        words = tokenise(name)
+        words = tokenize(name)
         if len(words) == 1 and lemma(words[0]) in ref.numbers:
             candidates.add(lemma(words[0]))
     three = sorted(sorted(candidates), key=len)[:3]
     kept = set()
     for name in three:
-        root = "_".join(lemma(word) for word in tokenise(name))
+        root = "_".join(lemma(word) for word in tokenize(name))
         if name in BLACKLIST:
             continue
         kept.add(root if root in three else name)
     for name in candidates:
-        if tokenise(name) in readings:
+        if tokenize(name) in readings:
             kept.add(name)
     longer = {name for name in kept if (name[-2:] == "er" and name[:-2] in kept) or (name[-1:] == "e" and name[:-1] in kept)}
     return kept - longer
@@ -158,10 +158,10 @@ def keep(ref: ReferenceGraph, candidates: set[str], readings: list[list[str]]) -
 def find_words(ref: ReferenceGraph, text: str) -> set[str]:
     """The last resort: single words by lemma or else as they are, and the text as a whole."""
     found = set()
-    for word in tokenise(text):
+    for word in tokenize(text):
         found.add(lemma(word) if lemma(word) in ref.numbers else word)
     found.add("_".join(text.lower().split()))
-    found.add("_".join(without_marks(tokenise(text))))
+    found.add("_".join(without_marks(tokenize(text))))
     return {name for name in found if name in ref.numbers}
 
 

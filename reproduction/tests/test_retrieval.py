@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.grounding.lemmas import lemmatise
+from mhgrn.grounding.lemmas import lemmatize
 from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import find_splits
 from mhgrn_reproduction.retrieval import Book, read_book, retrieve_into
@@ -20,10 +20,10 @@ texts = st.lists(st.sampled_from("bee honey sun star bird fly water ice rock".sp
 
 @given(st.lists(texts, min_size=1, max_size=8), texts)
 def test_the_nearest_facts_are_those_of_the_largest_cosine(facts: list[str], text: str) -> None:
-    occurs = Counter(word for fact in facts for word in set(lemmatise(fact)))
+    occurs = Counter(word for fact in facts for word in set(lemmatize(fact)))
 
     def vector(of: str) -> dict[str, float]:
-        counts = Counter(word for word in lemmatise(of) if word in occurs)
+        counts = Counter(word for word in lemmatize(of) if word in occurs)
         return {word: n * (math.log((1 + len(facts)) / (1 + occurs[word])) + 1) for word, n in counts.items()}
 
     def cosine(a: dict[str, float], b: dict[str, float]) -> float:

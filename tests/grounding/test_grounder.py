@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mhgrn.grounding.grounder import Grounder, Mentions
 from mhgrn.grounding.kernels import MOST_SPANS, MOST_WORDS
-from mhgrn.grounding.lemmas import BLACKLIST, STOP_WORDS, lemma, tokenise
+from mhgrn.grounding.lemmas import BLACKLIST, STOP_WORDS, lemma, tokenize
 from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
 
@@ -30,7 +30,7 @@ def graph_of(*names: str) -> KnowledgeGraph:
 
 
 def naive_pattern(concept: str) -> list[str] | None:
-    words = tokenise(concept)
+    words = tokenize(concept)
     if len(words) >= 5 or words[0] in EDGE or words[-1] in EDGE:
         return None
     if all(w in STOP_WORDS or lemma(w) in STOP_WORDS or lemma(w) in BLACKLIST for w in words):
@@ -39,7 +39,7 @@ def naive_pattern(concept: str) -> list[str] | None:
 
 
 def naive_ground(vocabulary: set[str], text: str, answer: str | None) -> set[str]:
-    words = tokenise(text)
+    words = tokenize(text)
     spans: dict[str, set[str]] = {}
     for concept in vocabulary:
         pattern = naive_pattern(concept)
@@ -47,7 +47,7 @@ def naive_ground(vocabulary: set[str], text: str, answer: str | None) -> set[str
             continue
         for start in range(len(words)):
             span = words[start : start + len(pattern)]
-            if [lemma(w) for w in span] != pattern or (answer is not None and span == tokenise(answer)):
+            if [lemma(w) for w in span] != pattern or (answer is not None and span == tokenize(answer)):
                 continue
             candidates = spans.setdefault(" ".join(span), set())
             candidates.add(concept)
@@ -58,7 +58,7 @@ def naive_ground(vocabulary: set[str], text: str, answer: str | None) -> set[str
         shortest = sorted(candidates, key=lambda c: (len(c), c))[:3]
         for concept in shortest:
             if concept not in BLACKLIST:
-                root = "_".join(lemma(w) for w in tokenise(concept))
+                root = "_".join(lemma(w) for w in tokenize(concept))
                 found.add(root if root in shortest else concept)
         found |= {c for c in candidates if c == span_text.replace(" ", "_")}
     return found
@@ -66,7 +66,7 @@ def naive_ground(vocabulary: set[str], text: str, answer: str | None) -> set[str
 
 def naive_hard_ground(vocabulary: set[str], text: str) -> set[str]:
     whole = text.lower().replace(" ", "_")
-    return {lemma(w) if lemma(w) in vocabulary else w for w in tokenise(text)} & vocabulary | {whole} & vocabulary
+    return {lemma(w) if lemma(w) in vocabulary else w for w in tokenize(text)} & vocabulary | {whole} & vocabulary
 
 
 def naive_mentions(vocabulary: set[str], statement: str, choice: str) -> tuple[set[str], set[str]]:
@@ -277,7 +277,7 @@ print(Grounder(graph).concepts("he saw desks"), Grounder(graph).mentions("seen a
 def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
     """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
     stem = (part * 10_000)[:10_000]
-    words = tokenise(stem)
+    words = tokenize(stem)
     asked_of_all = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))  # looks at every span
     asked_of_all._spans([asked_of_all._numbered(stem)], [b""])
     spans = asked_of_all._seen.spans

@@ -13,7 +13,7 @@ from mhgrn.grounding import index as module
 from mhgrn.grounding import lemmas
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.index import ConceptIndex
-from mhgrn.grounding.lemmas import concept_pattern, dictionary, lemma, tokenise
+from mhgrn.grounding.lemmas import concept_pattern, dictionary, lemma, tokenize
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.names import one_edit_away
 
@@ -38,7 +38,7 @@ def test_concepts_are_found_by_their_patterns_and_by_no_others(found: set[str]) 
 def test_an_index_knows_its_words_and_all_that_have_their_lemmas() -> None:
     graph = KnowledgeGraph.from_facts([("desks", "AtLocation", "x-ray_café"), ("zorblings", "IsA", "colours_of_ants")])
     index = ConceptIndex.of(graph)
-    words = {word for name in graph.names for word in tokenise(name)}
+    words = {word for name in graph.names for word in tokenize(name)}
     roots = set(map(lemma, words))
     for word, root in dictionary().items():
         assert index.lemma(word) == (root if root in roots or word in roots else word)
@@ -134,11 +134,11 @@ def test_an_update_of_the_dictionary_that_changes_no_lemma_changes_no_fingerprin
     graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = ConceptIndex.of(graph).fingerprint
-    monkeypatch.setattr(module, "LEMMATISER", "simplemma 99.0, rules 3")
+    monkeypatch.setattr(module, "LEMMATIZER", "simplemma 99.0, rules 3")
     again = opened(graph)
     assert again.fingerprint == graph.fingerprint
     assert ConceptIndex.of(again).fingerprint == before
-    assert json.loads((stored(graph) / "index.json").read_text())["lemmatiser"] == "simplemma 99.0, rules 3"
+    assert json.loads((stored(graph) / "index.json").read_text())["lemmatizer"] == "simplemma 99.0, rules 3"
 
 
 def test_an_update_of_the_dictionary_that_changes_a_lemma_changes_the_fingerprint_of_the_index_alone(
@@ -148,7 +148,7 @@ def test_an_update_of_the_dictionary_that_changes_a_lemma_changes_the_fingerprin
 
     before = ConceptIndex.of(graph).fingerprint
     changed = dictionary() | {"desks": "desks"}
-    monkeypatch.setattr(module, "LEMMATISER", "simplemma 99.0, rules 3")
+    monkeypatch.setattr(module, "LEMMATIZER", "simplemma 99.0, rules 3")
     monkeypatch.setattr(lemmas, "dictionary", lambda: changed)
     monkeypatch.setattr("mhgrn.grounding.patterns.dictionary", lambda: changed)
     known_words.cache_clear()

@@ -18,9 +18,9 @@ from mhgrn.grounding.lemmas import (
     concept_pattern,
     dictionary,
     lemma,
-    lemmatise,
+    lemmatize,
     respelt,
-    tokenise,
+    tokenize,
 )
 
 EDGE = "my you it its your i he she his her they them their our we".split()
@@ -98,26 +98,26 @@ def test_a_pattern_is_the_lemmas_of_at_most_four_words(name: str, pattern: tuple
     ],
 )
 def test_words_of_unusual_texts(text: str, words: str) -> None:
-    assert tokenise(text) == words.split()
+    assert tokenize(text) == words.split()
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=30))
 def test_words_are_those_of_their_own_text(text: str) -> None:
-    words = tokenise(text)
+    words = tokenize(text)
     assert all(words)
     assert not any(character.isspace() or character == "_" for word in words for character in word)
-    assert tokenise(" ".join(words)) == words
-    assert tokenise("_".join(words)) == words
-    assert tokenise(unicodedata.normalize("NFD", text)) == tokenise(unicodedata.normalize("NFC", text))
-    assert lemmatise(text) == tuple(map(lemma, words))
+    assert tokenize(" ".join(words)) == words
+    assert tokenize("_".join(words)) == words
+    assert tokenize(unicodedata.normalize("NFD", text)) == tokenize(unicodedata.normalize("NFC", text))
+    assert lemmatize(text) == tuple(map(lemma, words))
 
 
 @given(st.text("abcs'-,. 0123", max_size=20))
 def test_no_letter_or_digit_is_lost_but_possessive_endings(text: str) -> None:
-    kept, given_ = "".join(tokenise(text)), [c for c in text if c.isalnum()]
+    kept, given_ = "".join(tokenize(text)), [c for c in text if c.isalnum()]
     possessives = text.count("'s")
     assert len(given_) - possessives <= sum(c.isalnum() for c in kept) <= len(given_)
-    assert tokenise(text.upper()) == tokenise(text)
+    assert tokenize(text.upper()) == tokenize(text)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_other_words_have_no_other_spelling(word: str) -> None:
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aσΣ's,.-_0123 \u00a0\u0301\u00a8\u2019\u200d")), max_size=30))
 def test_no_word_goes_beyond_a_space(text: str) -> None:
-    assert tokenise(text) == [word for part in text.split(" ") for word in tokenise(part)]
+    assert tokenize(text) == [word for part in text.split(" ") for word in tokenize(part)]
 
 
 def test_the_dictionary_is_made_once_and_kept_in_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

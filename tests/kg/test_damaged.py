@@ -160,7 +160,7 @@ def assert_consistent(graph: KnowledgeGraph) -> None:
     """Whatever it was built from."""
     n, facts = len(graph), graph.fact_count
     assert n > 0
-    for ptr, entries in ((graph.head_ptr, graph.tail), (graph.neighbour_ptr, graph.neighbour)):
+    for ptr, entries in ((graph.head_ptr, graph.tail), (graph.neighbor_ptr, graph.neighbor)):
         assert (ptr[0], ptr[-1], len(ptr)) == (0, len(entries), n + 1)
         assert np.all(np.diff(ptr) >= 0)
         assert not len(entries) or (entries.min() >= 0 and entries.max() < n)
@@ -169,7 +169,7 @@ def assert_consistent(graph: KnowledgeGraph) -> None:
     columns = list(zip(graph.heads().tolist(), graph.tail.tolist(), graph.relation.tolist(), strict=True))
     assert columns == sorted(set(columns))
     near = {(a, b) for head, tail, _ in columns for a, b in ((head, tail), (tail, head))}
-    rows = np.repeat(np.arange(n), np.diff(graph.neighbour_ptr)).tolist()
+    rows = np.repeat(np.arange(n), np.diff(graph.neighbor_ptr)).tolist()
     assert list(zip(rows, graph.neighbour.tolist(), strict=True)) == sorted(near)
     if graph.weight is not None:
         assert len(graph.weight) == facts

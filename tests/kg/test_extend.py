@@ -47,9 +47,9 @@ def test_it_is_the_graph_of_all_facts(first: list[tuple[str, str, str]], more: l
     assert extended.fact_count == whole.fact_count == len(extended.tail)
     for name in whole.names:
         assert extended.name(extended.id(name)) == name
-        near = {extended.name(n) for n in extended.neighbours(extended.id(name)).tolist()}
-        assert near == {whole.name(n) for n in whole.neighbours(whole.id(name)).tolist()}
-    for rows in (extended.neighbours(i) for i in range(len(extended))):
+        near = {extended.name(n) for n in extended.neighbors(extended.id(name)).tolist()}
+        assert near == {whole.name(n) for n in whole.neighbors(whole.id(name)).tolist()}
+    for rows in (extended.neighbors(i) for i in range(len(extended))):
         assert np.all(np.diff(rows) > 0)
     text = "Cats near a black cat, two quokkas, an x-ray of a dog and zorbs in a café"
     assert sorted(Grounder(extended).concepts(text)) == sorted(Grounder(whole).concepts(text))

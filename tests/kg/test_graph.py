@@ -34,7 +34,7 @@ def test_every_answer_is_that_of_the_set_of_triples(rows: list[tuple[str, str, s
         assert len(found) == len(set(found))
         assert set(found) == {fact for fact in facts if name in (fact.head, fact.tail)}
         near = {fact.tail if fact.head == name else fact.head for fact in found}
-        assert graph.neighbours(graph.id(name)).tolist() == sorted(map(graph.id, near))
+        assert graph.neighbors(graph.id(name)).tolist() == sorted(map(graph.id, near))
     for head in NAMES:
         for relation in RELATIONS:
             for tail in NAMES:
@@ -55,7 +55,7 @@ def test_shuffled_relations_keep_which_concepts_are_joined(rows: list[tuple[str,
         return set(zip(g.heads().tolist(), g.tail.tolist(), strict=True))
 
     assert ends(shuffled) == ends(graph)
-    np.testing.assert_array_equal(shuffled.neighbour, graph.neighbour)
+    np.testing.assert_array_equal(shuffled.neighbor, graph.neighbor)
     assert [shuffled.name(i) for i in range(len(graph))] == [graph.name(i) for i in range(len(graph))]
     before, after = graph.relation_counts(), shuffled.relation_counts()
     assert all(after[r] <= before[r] for r in RELATIONS)  # fewer where two facts between the same ends became one

@@ -17,7 +17,7 @@ triples = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(RELATIONS),
 
 
 def every_path(graph: KnowledgeGraph, start: int, end: int, max_hops: int) -> list[list[str]]:
-    joined = {(i, j) for i in range(len(graph)) for j in graph.neighbours(i).tolist()}
+    joined = {(i, j) for i in range(len(graph)) for j in graph.neighbors(i).tolist()}
     others = [i for i in range(len(graph)) if i not in (start, end)]
     found = []
     for hops in range(1, max_hops + 1):

@@ -67,8 +67,8 @@ def test_wrong_choices_are_connected_to_the_question_too(rows: dict[str, list[Ro
             if choice == right:
                 continue
             mentions = grounder.mentions(fill_in_the_blank(stem, choice), choice)
-            near = {int(n) for q in mentions.question for n in starter_graph.neighbours(q)}
-            wide = near | {int(n) for m in near for n in starter_graph.neighbours(m)}
+            near = {int(n) for q in mentions.question for n in starter_graph.neighbors(q)}
+            wide = near | {int(n) for m in near for n in starter_graph.neighbors(m)}
             total += 1
             connected += bool(wide & set(mentions.answer))
     assert connected > 0.98 * total

@@ -141,7 +141,7 @@ def test_the_fingerprint_stands_for_content_not_for_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another release of the lemma dictionary changes nothing; other concepts in a question, or other splits, do."""
-    monkeypatch.setattr("mhgrn.grounding.lemmas.LEMMATISER", "simplemma 99")
+    monkeypatch.setattr("mhgrn.grounding.lemmas.LEMMATIZER", "simplemma 99")
     assert "simplemma" not in (small_data.folder / "prepared.json").read_text(encoding="utf-8")
     assert prepare(small_questions, starter_graph, tmp_path / "same", OPTIONS).fingerprint == small_data.fingerprint
     monkeypatch.undo()

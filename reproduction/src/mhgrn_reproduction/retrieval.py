@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mhgrn.errors import UserError
-from mhgrn.grounding.lemmas import lemmatise
+from mhgrn.grounding.lemmas import lemmatize
 from mhgrn.io.atomic import write_text
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
@@ -26,7 +26,7 @@ class Book:
 
     def __init__(self, facts: Sequence[str]) -> None:
         self.facts = list(facts)
-        words = [Counter(lemmatise(fact)) for fact in self.facts]
+        words = [Counter(lemmatize(fact)) for fact in self.facts]
         occurs = Counter(word for counts in words for word in counts)
         self._rarity = {word: math.log((1 + len(self.facts)) / (1 + n)) + 1 for word, n in occurs.items()}
         self._facts_with: dict[str, list[tuple[int, float]]] = {}
@@ -37,7 +37,7 @@ class Book:
     def nearest(self, text: str, count: int) -> list[str]:
         """The facts most similar to a text, best first, of equals the first; those without a common word are left out."""
         similarity: dict[int, float] = {}
-        for word, weight in self._vector(Counter(lemmatise(text))).items():
+        for word, weight in self._vector(Counter(lemmatize(text))).items():
             for number, other in self._facts_with[word]:
                 similarity[number] = similarity.get(number, 0.0) + weight * other
         best = sorted(similarity, key=lambda number: (-similarity[number], number))

@@ -205,7 +205,7 @@ def _distances(graph: KnowledgeGraph, asked: Sequence[int], hops: int) -> Ints:
     distance[list(asked)] = 0
     for hop in range(1, hops + 1):
         for concept in np.flatnonzero(distance == hop - 1).tolist():
-            row = graph.neighbours(concept)
+            row = graph.neighbors(concept)
             distance[row[distance[row] < 0]] = hop
     return distance
 

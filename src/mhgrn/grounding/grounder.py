@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans, gather_mentions
-from mhgrn.grounding.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenise
+from mhgrn.grounding.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenize
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
@@ -103,7 +103,7 @@ class Grounder:
         return b"".join(map(self._seen.parts.__getitem__, text.split(" ")))
 
     def _numbered_answer(self, text: str) -> bytes:
-        return self._numbered_words(_without_outer_marks(tokenise(text)))
+        return self._numbered_words(_without_outer_marks(tokenize(text)))
 
     def _numbered_words(self, words: Iterable[str]) -> bytes:
         return array("i", map(self._seen.words.__getitem__, words)).tobytes()
@@ -185,7 +185,7 @@ class Grounder:
 
     def _are_obscure(self, concepts: list[int]) -> bool:
         """Whether no more than one fact is known of all of them: people's graphs hold people's misspellings."""
-        return sum(len(self.graph.neighbours(concept)) for concept in concepts) <= 1
+        return sum(len(self.graph.neighbors(concept)) for concept in concepts) <= 1
 
     def _misspelt(self, words: Words, lemmas: Words) -> list[int]:
         """The concepts that are found if the one word among these that is none is one a letter away; of several such, the most
@@ -195,7 +195,7 @@ class Grounder:
             return []
         before, after = lemmas[: places[0]], lemmas[places[0] + 1 :]
         found = [self.index.with_pattern((*before, root, *after)) for root in self._meant(words[places[0]])]
-        return max(found, key=lambda concepts: sum(len(self.graph.neighbours(c)) for c in concepts), default=[])
+        return max(found, key=lambda concepts: sum(len(self.graph.neighbors(c)) for c in concepts), default=[])
 
     def _meant_by(self, word: str) -> tuple[str, ...]:
         """The lemmas of the graph's words one letter away from what is no word."""
@@ -211,7 +211,7 @@ class Grounder:
 
     def _vocabulary_words(self, text: str) -> set[int]:
         """The last resort: every word that is a concept, by its lemma or as it is, and the text itself if it is one."""
-        words = tokenise(text)
+        words = tokenize(text)
         candidates = {concept_name(text), "_".join(_without_outer_marks(words))}
         candidates.update(root if self._is_concept(root := self.index.lemma(word)) else word for word in words)
         return set(map(self._number, filter(self._is_concept, candidates)))
@@ -313,7 +313,7 @@ class _Seen:
     """What a grounder has seen: words, spans of these, names of concepts, choices."""
 
     def __init__(self, grounder: Grounder) -> None:
-        self.parts = _Memo[str, bytes](lambda part: grounder._numbered_words(tokenise(part)))  # between two spaces → its words
+        self.parts = _Memo[str, bytes](lambda part: grounder._numbered_words(tokenize(part)))  # between two spaces → its words
         self.words = _Memo[str, int](grounder._number_of_word)
         self.spellings: list[str] = []  # number of a word → the word
         self.spans = Interner()  # of words by number, four bytes each
@@ -322,7 +322,7 @@ class _Seen:
         self.choices: dict[str, _Choice] = {}
         self.found = _Rows("q")  # number of a choice → its concepts
         self.remaining = _Rows("q")  # of these, or else of those of the last resort, what remains
-        self.words_of_name = _Memo[str, Words](lambda name: tuple(tokenise(name)))
+        self.words_of_name = _Memo[str, Words](lambda name: tuple(tokenize(name)))
         self.numbers: dict[str, int] = {}  # name of a concept → its number; below zero if there is none
         self.names: dict[int, str] = {}
         self.all_stop: set[int] = set()  # concepts all of whose words are stop words

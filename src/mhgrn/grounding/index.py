@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.grounding.lemmas import LEMMATISER, RULES, concept_pattern, inflected, is_english, lemma, tokenise
+from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
 from mhgrn.io.arrays import load_array, save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
@@ -92,7 +92,7 @@ class ConceptIndex:
         content = [array for name, array in sorted(arrays.items()) if not name.endswith("_slots")]
         about = {
             "format": FORMAT,
-            "lemmatiser": LEMMATISER,
+            "lemmatizer": LEMMATIZER,
             "listed_words": listed_words,
             "names": graph.about["names"],
             "fingerprint": fingerprint(RULES, listed_words, *content),
@@ -103,12 +103,12 @@ class ConceptIndex:
     @classmethod
     def load(cls, folder: Path, graph: KnowledgeGraph) -> Self:
         """Open a stored index; raise a :class:`~mhgrn.errors.UserError` if it does not fit the graph or the lemma dictionary."""
-        keys = ("lemmatiser", "listed_words", "names", "fingerprint", "arrays")
+        keys = ("lemmatizer", "listed_words", "names", "fingerprint", "arrays")
         about = read_marker(folder, MARKER, "concept index", FORMAT, keys)
         if about["names"] != graph.about["names"]:
             raise UserError(f"{folder} is the concept index of another graph; delete it.")
-        if about["lemmatiser"] != LEMMATISER:
-            raise UserError(f"{folder} was made with {about['lemmatiser']}, {LEMMATISER} is installed; delete it.")
+        if about["lemmatizer"] != LEMMATIZER:
+            raise UserError(f"{folder} was made with {about['lemmatizer']}, {LEMMATIZER} is installed; delete it.")
         arrays = {name: load_array(folder / f"{name}.npy") for name in about["arrays"]}
         for name, length in about["arrays"].items():
             if len(arrays[name]) != length:
@@ -178,9 +178,9 @@ class _ExtendedIndex(ConceptIndex):
     def __init__(self, base: ConceptIndex, concepts: dict[str, int]) -> None:
         super().__init__(base.about, base._arrays)
         self._new_words = {
-            form: root for name in concepts for root in map(lemma, tokenise(name)) for form in (root, *inflected(root))
+            form: root for name in concepts for root in map(lemma, tokenize(name)) for form in (root, *inflected(root))
         }
-        self._new_words |= {word: lemma(word) for name in concepts for part in tokenise(name) for word in (part, lemma(part))}
+        self._new_words |= {word: lemma(word) for name in concepts for part in tokenize(name) for word in (part, lemma(part))}
         self._new_patterns: dict[tuple[str, ...], list[int]] = {}
         for name, number in concepts.items():
             if (pattern := concept_pattern(name)) is not None:

@@ -12,7 +12,7 @@ from mhgrn.io.cache import user_cache
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 
 RULES = 3  # the number of this module's rules: a graph is looked up by the rules its index was made with
-LEMMATISER = f"simplemma {version('simplemma')}, rules {RULES}"
+LEMMATIZER = f"simplemma {version('simplemma')}, rules {RULES}"
 
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphens, zero-width marks
 # Curly quotes, the Unicode hyphen, and the underscore of concept names.
@@ -84,12 +84,12 @@ _MAY_BE_BRITISH = re.compile(r"our|re$|[iy]s(e|er|ation)$|ogue$|ence$|ll|[ao]e")
 _SHORTEST_BRITISH = 5  # letters; "four" and "acre" are no spellings of "for" and "acer"
 
 
-def tokenise(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Lower-cased words and single marks, in Unicode's compatible composed form.
 
     A hyphen or apostrophe within a word and an underscore are spaces; possessive endings and the commas of a number go.
 
-    >>> tokenise("The cat's x-ray (James’ idea) cost 2,000.")
+    >>> tokenize("The cat's x-ray (James’ idea) cost 2,000.")
     ['the', 'cat', 'x', 'ray', '(', 'james', 'idea', ')', 'cost', '2000', '.']
     """
     if text.isascii():
@@ -107,7 +107,7 @@ def dictionary() -> dict[str, str]:
     """Every word whose lemma is known, in small letters, and its lemma. Made once and kept in the user's cache folder."""
     file = None
     with suppress(OSError, RuntimeError):  # no such folder, no home
-        file = user_cache() / f"lemmas-{fingerprint(LEMMATISER, file_fingerprint(Path(__file__)))}.txt"
+        file = user_cache() / f"lemmas-{fingerprint(LEMMATIZER, file_fingerprint(Path(__file__)))}.txt"
         if (kept := _unpacked(file.read_bytes())) is not None:
             return kept
     made = _dictionary()
@@ -210,8 +210,8 @@ def says_nothing(word: str, root: str) -> bool:
     return word in STOP_WORDS or root in STOP_WORDS or root in BLACKLIST
 
 
-def lemmatise(text: str) -> tuple[str, ...]:
-    return tuple(lemma(word) for word in tokenise(text))
+def lemmatize(text: str) -> tuple[str, ...]:
+    return tuple(lemma(word) for word in tokenize(text))
 
 
 def concept_pattern(name: str) -> tuple[str, ...] | None:
@@ -220,7 +220,7 @@ def concept_pattern(name: str) -> tuple[str, ...] | None:
     >>> concept_pattern("furniture_store"), concept_pattern("it"), concept_pattern("one_of_these_very_long_names")
     (('furniture', 'store'), None, None)
     """
-    words = tokenise(name)
+    words = tokenize(name)
     if not 1 <= len(words) <= LONGEST or not (may_begin_or_end(words[0]) and may_begin_or_end(words[-1])):
         return None
     lemmas = tuple(lemma(word) for word in words)

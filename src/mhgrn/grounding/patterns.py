@@ -14,7 +14,7 @@ from mhgrn.grounding.lemmas import (
     dictionary,
     may_begin_or_end,
     says_nothing,
-    tokenise,
+    tokenize,
 )
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.strings import StringIndex
@@ -49,7 +49,7 @@ def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
         unlisted.count, patterns.count = find_patterns(ptr, names.data, *listed, used, part, *of_words, *of_patterns)
         for number in np.flatnonzero(part == ASK).tolist():
             name = names[start + number]
-            for word in tokenise(name):
+            for word in tokenize(name):
                 if (place := known.number.get(word)) is None:
                     unlisted.add(word.encode())
                 else:

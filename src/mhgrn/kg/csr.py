@@ -117,7 +117,7 @@ def _transposed(ptr: Array, tail: Array, heads: Array, back: Array) -> None:
 
 
 @kernel
-def _neighbour_rows(ptr: Array, tail: Array, back: Array, heads: Array, into: Array, out: Array, write: bool) -> None:
+def _neighbor_rows(ptr: Array, tail: Array, back: Array, heads: Array, into: Array, out: Array, write: bool) -> None:
     for i in range(len(ptr) - 1):
         row, other = tail[ptr[i] : ptr[i + 1]], heads[back[i] : back[i + 1]]
         if write:
@@ -127,11 +127,11 @@ def _neighbour_rows(ptr: Array, tail: Array, back: Array, heads: Array, into: Ar
 
 
 def simple_graph(ptr: Array, tail: Array) -> tuple[Array, Array]:
-    """The undirected simple graph of facts sorted by head and tail: pointer and neighbours, ascending in each row."""
+    """The undirected simple graph of facts sorted by head and tail: pointer and neighbors, ascending in each row."""
     back, heads = np.zeros(len(ptr), dtype=np.int64), np.empty_like(tail)
     _transposed(ptr, tail, heads, back)
     out = np.zeros(len(ptr), dtype=np.int64)
-    _neighbour_rows(ptr, tail, back, heads, tail[:0].copy(), out, False)
-    neighbour = np.empty(out[-1], dtype=tail.dtype)
-    _neighbour_rows(ptr, tail, back, heads, neighbour, out, True)
-    return out, neighbour
+    _neighbor_rows(ptr, tail, back, heads, tail[:0].copy(), out, False)
+    neighbor = np.empty(out[-1], dtype=tail.dtype)
+    _neighbor_rows(ptr, tail, back, heads, neighbor, out, True)
+    return out, neighbor

@@ -39,7 +39,7 @@ class ExtendedGraph(KnowledgeGraph):
         rows = _Rows(base.head_ptr, base.tail, base.relation)
         arrays["head_ptr"], arrays["tail"], arrays["relation"] = rows.with_entries(edges, size)
         near = sorted({(a, b, 0) for head, tail, _ in edges for a, b in ((head, tail), (tail, head))})
-        rows = _Rows(base.neighbour_ptr, base.neighbour, np.zeros(len(base.neighbour), dtype=np.uint8))
+        rows = _Rows(base.neighbor_ptr, base.neighbor, np.zeros(len(base.neighbor), dtype=np.uint8))
         arrays["neighbour_ptr"], arrays["neighbour"], _ = rows.with_entries(near, size)
         super().__init__(None, {**base.about, "concepts": size, "facts": len(arrays["tail"])}, arrays)
         self.base: KnowledgeGraph = base

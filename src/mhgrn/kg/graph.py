@@ -63,7 +63,7 @@ class KnowledgeGraph:
 
     Use :meth:`load` to open a graph folder, :func:`mhgrn.build` to read files of facts, or :meth:`from_facts` for facts in memory.
     Concepts are numbered in the order in which the source names them. ``head_ptr``, ``tail`` and ``relation`` hold the facts,
-    sorted by head, tail and relation. ``neighbour_ptr`` and ``neighbour`` hold the undirected simple graph.
+    sorted by head, tail and relation. ``neighbor_ptr`` and ``neighbor`` hold the undirected simple graph.
     :class:`mhgrn.ConceptIndex` finds the graph's concepts in texts.
 
     Args:
@@ -76,7 +76,7 @@ class KnowledgeGraph:
     KnowledgeGraph(concepts=3, facts=2, relations=1, folder=None)
     >>> graph.facts_of("desk")
     [Fact(head='desk', relation='AtLocation', tail='classroom')]
-    >>> [graph.name(n) for n in graph.neighbours(graph.id("classroom"))]
+    >>> [graph.name(n) for n in graph.neighbors(graph.id("classroom"))]
     ['child', 'desk']
     """
 
@@ -89,8 +89,8 @@ class KnowledgeGraph:
         self.tail = arrays["tail"]
         self.relation = arrays["relation"]
         self.weight = arrays.get("weight")  # None where weights were not kept
-        self.neighbour_ptr = arrays["neighbour_ptr"]
-        self.neighbour = arrays["neighbour"]
+        self.neighbor_ptr = arrays["neighbour_ptr"]
+        self.neighbor = arrays["neighbour"]
         self.facts_hash = arrays["facts_hash"]  # [concepts] a hash of all facts of each concept
         self.names = StringIndex.from_arrays("name", arrays)
         self._arrays = arrays
@@ -163,14 +163,14 @@ class KnowledgeGraph:
         n, count = len(names), len(head)
         tail = tail.astype(np.int32, copy=False)
         head_ptr = pointer(head, n)
-        neighbour_ptr, neighbour = simple_graph(head_ptr, tail)
+        neighbor_ptr, neighbor = simple_graph(head_ptr, tail)
         arrays: dict[str, Ints] = {
             "head_ptr": head_ptr,
             "tail": tail,
             "relation": relation.astype(np.uint8 if len(schema) <= 256 else np.uint16),
             **({} if weight is None else {"weight": weight.astype(np.float32)}),
-            "neighbour_ptr": neighbour_ptr,
-            "neighbour": neighbour,
+            "neighbour_ptr": neighbor_ptr,
+            "neighbour": neighbor,
             "facts_hash": facts_hash(names.ptr, names.data, head_ptr, tail, relation),
             **names.to_arrays("name"),
         }
@@ -264,15 +264,15 @@ class KnowledgeGraph:
         near = {other for other in one_edit_away(name) if self.find(other) is not None}
         return did_you_mean(name, near) if near else ""
 
-    def neighbours(self, concept: int) -> Ints:
+    def neighbors(self, concept: int) -> Ints:
         """Return the numbers of the concepts that share a fact with this one, ascending."""
-        return self.neighbour[self.neighbour_ptr[concept] : self.neighbour_ptr[concept + 1]]
+        return self.neighbor[self.neighbor_ptr[concept] : self.neighbor_ptr[concept + 1]]
 
     def facts_of(self, name: str) -> list[Fact]:
         """Return every fact that has this concept as head or tail."""
         concept = self.id(name)
         facts = self._row(concept)
-        for other in self.neighbours(concept).tolist():
+        for other in self.neighbors(concept).tolist():
             facts += self._row(other, concept)
         return facts
 

@@ -80,16 +80,16 @@ def connect(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 3, 
     start, end = graph.id(source), graph.id(target)
     if start == end:
         raise UserError(f"a path leads from one concept to another; both are {graph.name(start)!r}.")
-    ptr, neighbour = graph.neighbour_ptr, graph.neighbour
-    reach, levels, level_ptr = _reach(ptr, neighbour, start, end, max_hops)
+    ptr, neighbor = graph.neighbor_ptr, graph.neighbor
+    reach, levels, level_ptr = _reach(ptr, neighbor, start, end, max_hops)
     paths: list[Connection] = []
     found, budget = 0, BUDGET
     for hops in range(1, max_hops + 1):
         wanted = limit - len(paths)
-        rows, count, budget = _paths(ptr, neighbour, reach, levels, level_ptr, start, end, hops, wanted, budget)
+        rows, count, budget = _paths(ptr, neighbor, reach, levels, level_ptr, start, end, hops, wanted, budget)
         paths += [_by_name(graph, row.tolist()) for row in rows]
         found += int(count)
-    distance = len(paths[0].steps) if paths else _distance(ptr, neighbour, start, end)
+    distance = len(paths[0].steps) if paths else _distance(ptr, neighbor, start, end)
     return Connections(
         source=graph.name(start),
         target=graph.name(end),
@@ -113,7 +113,7 @@ def _facts(graph: KnowledgeGraph, head: int, tail: int) -> list[Fact]:
     return [Fact(graph.name(head), relations[r].name, graph.name(tail)) for r in graph.relation[first:last].tolist()]
 
 
-def _reach(ptr: Ints, neighbour: Ints, start: int, end: int, hops: int) -> tuple[Ints, Ints, Ints]:
+def _reach(ptr: Ints, neighbor: Ints, start: int, end: int, hops: int) -> tuple[Ints, Ints, Ints]:
     """Which concepts are exactly k steps before ``end`` on some walk that passes neither end: bit k of ``reach``, and for each k
     a sorted list. What is searched from ``start`` keeps to these, so that a hub costs what it contributes."""
     reach = np.zeros(len(ptr) - 1, dtype=np.uint32)
@@ -125,7 +125,7 @@ def _reach(ptr: Ints, neighbour: Ints, start: int, end: int, hops: int) -> tuple
         first = np.cumsum(counts) - counts
         edges = np.repeat(ptr[before] - first, counts) + np.arange(counts.sum())
         here = np.zeros(len(reach), dtype=bool)
-        here[neighbour[edges]] = True
+        here[neighbor[edges]] = True
         here[[start, end]] = False
         reach[here] |= np.uint32(1 << k)
         levels.append(np.flatnonzero(here))
@@ -135,7 +135,7 @@ def _reach(ptr: Ints, neighbour: Ints, start: int, end: int, hops: int) -> tuple
 @kernel
 def _paths(
     ptr: Ints,
-    neighbour: Ints,
+    neighbor: Ints,
     reach: Ints,
     levels: Ints,
     level_ptr: Ints,
@@ -150,7 +150,7 @@ def _paths(
     path = np.empty(hops + 1, np.int64)
     at = np.empty(hops + 1, np.int64)  # where each depth's candidates have been read to, and where they end
     stop = np.empty(hops + 1, np.int64)
-    by_level = np.zeros(hops + 1, np.bool_)  # candidates come from the level's list, the shorter one, or from the neighbours
+    by_level = np.zeros(hops + 1, np.bool_)  # candidates come from the level's list, the shorter one, or from the neighbors
     count = 0
     depth = 0
     path[0] = start
@@ -173,13 +173,13 @@ def _paths(
             low, high = np.int64(ptr[here]), np.int64(ptr[here + 1])
             while low < high:
                 middle = (low + high) // 2
-                if neighbour[middle] < there:
+                if neighbor[middle] < there:
                     low = middle + 1
                 else:
                     high = middle
-            fits = low < ptr[here + 1] and neighbour[low] == there
+            fits = low < ptr[here + 1] and neighbor[low] == there
         else:
-            there = np.int64(neighbour[at[depth]])
+            there = np.int64(neighbor[at[depth]])
             fits = (reach[there] >> np.uint32(left)) & 1 == 1
         at[depth] += 1
         for i in range(depth + 1):
@@ -198,7 +198,7 @@ def _paths(
 
 
 @kernel
-def _distance(ptr: Ints, neighbour: Ints, start: int, end: int) -> int:
+def _distance(ptr: Ints, neighbor: Ints, start: int, end: int) -> int:
     """Hops of a shortest path, -1 if there is none."""
     seen = np.full(len(ptr) - 1, -1, np.int64)
     queue = np.empty(len(ptr) - 1, np.int64)
@@ -208,7 +208,7 @@ def _distance(ptr: Ints, neighbour: Ints, start: int, end: int) -> int:
         here = queue[first]
         first += 1
         for e in range(ptr[here], ptr[here + 1]):
-            there = neighbour[e]
+            there = neighbor[e]
             if seen[there] < 0:
                 seen[there] = seen[here] + 1
                 queue[last] = there

@@ -40,7 +40,7 @@ class Statistics:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph) -> "Statistics":
-        root, degree = _components(graph.neighbour_ptr, graph.neighbour)
+        root, degree = _components(graph.neighbor_ptr, graph.neighbor)
         sizes = np.bincount(root, minlength=1)  # of components, at their roots
         self_loops = int(np.count_nonzero(graph.heads() == graph.tail))
         pairs = int(degree.sum()) // 2

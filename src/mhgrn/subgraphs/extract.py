@@ -87,7 +87,7 @@ class Extractor:
         graph, limits = self.graph, self.limits
         most_nodes = len(graph) if limits.max_nodes is None else limits.max_nodes
         most_neighbours = len(graph) if limits.max_degree is None else limits.max_degree
-        rows = graph.neighbour_ptr, graph.neighbour, graph.head_ptr, graph.tail, graph.relation
+        rows = graph.neighbor_ptr, graph.neighbor, graph.head_ptr, graph.tail, graph.relation
         asked = *mentioned, most_nodes, most_neighbours
         scratch = self._touched, self._place, self._marked
         found, self._room = _extract(*rows, *asked, *scratch, self._room, MOST_NODES)

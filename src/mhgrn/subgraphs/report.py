@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
 from mhgrn.grounding.index import ConceptIndex
-from mhgrn.grounding.lemmas import lemmatise
+from mhgrn.grounding.lemmas import lemmatize
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.kg.graph import Ints, KnowledgeGraph
@@ -108,7 +108,7 @@ def question_concepts_found(data: PreparedData, graph: KnowledgeGraph) -> dict[s
         if question.concept is None:
             continue
         known += 1
-        forms = index.with_pattern(lemmatise(question.concept))
+        forms = index.with_pattern(lemmatize(question.concept))
         in_graph += bool(forms)
         mentioned: set[int] = set()
         for subgraph in data.subgraphs(number):

@@ -58,5 +58,5 @@ def test_the_documented_tables_are_those_of_the_results(tmp_path: Path) -> None:
     copyfile(documented, tmp_path / "copy.md")
     assert refresh(tmp_path / "copy.md", ROOT / "reproduction" / "results") > 0
     assert (tmp_path / "copy.md").read_text(encoding="utf-8") == documented.read_text(encoding="utf-8"), (
-        "bring it up to date: mhgrn reproduce table --into docs/results.md"
+        "bring it up to date: mhgrn reproduce table --into docs/results.md --results reproduction/results"
     )

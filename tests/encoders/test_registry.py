@@ -65,7 +65,7 @@ def test_another_package_s_encoder_has_its_section(package: Path) -> None:
     assert registry.names()[-1] == "mean-nodes"
     config = Config.load(overrides=["graph_encoder=mean-nodes", "mean_nodes.width=3"])
     assert config.encoder_settings.model_dump() == {"width": 3}
-    assert "width: 3  # of the graph's vector" in config.explained()
+    assert "width: 3  # size of the graph vector" in config.explained()
     assert Config.of(config.model_dump()) == config
     (package / "settings.yaml").write_text(config.to_yaml(), encoding="utf-8")
     assert Config.load(package / "settings.yaml") == config

@@ -1,4 +1,4 @@
-"""Facts for questions: nearest by brute force, and nothing of the gold fact."""
+"""Retrieved facts are the most similar ones, and independent of the gold fact."""
 
 import json
 import math
@@ -19,7 +19,7 @@ texts = st.lists(st.sampled_from("bee honey sun star bird fly water ice rock".sp
 
 
 @given(st.lists(texts, min_size=1, max_size=8), texts)
-def test_the_nearest_facts_are_those_of_the_largest_cosine(facts: list[str], text: str) -> None:
+def test_the_nearest_facts_have_the_largest_cosine(facts: list[str], text: str) -> None:
     occurs = Counter(word for fact in facts for word in set(lemmatize(fact)))
 
     def vector(of: str) -> dict[str, float]:
@@ -38,7 +38,7 @@ def test_the_nearest_facts_are_those_of_the_largest_cosine(facts: list[str], tex
     )
 
 
-def test_facts_stand_before_the_stem_and_nothing_else_changes(tmp_path: Path) -> None:
+def test_facts_precede_the_stem_and_nothing_else_changes(tmp_path: Path) -> None:
     row = {
         "id": "1",
         "question": {"stem": "Who makes honey", "choices": [{"text": "a bee", "label": "A"}, {"text": "ice", "label": "B"}]},
@@ -52,13 +52,13 @@ def test_facts_stand_before_the_stem_and_nothing_else_changes(tmp_path: Path) ->
     assert (question.stem, question.choices, question.answer) == ("a bee makes honey. Who makes honey", ("a bee", "ice"), 0)
 
 
-def test_an_empty_book_is_refused(tmp_path: Path) -> None:
+def test_an_empty_book_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text('\n""\n', encoding="utf-8")
     with pytest.raises(UserError, match="holds no fact"):
         read_book(tmp_path / "book.txt")
 
 
-def test_the_real_books_facts_are_found_oftener_than_by_chance(shared_data: Path) -> None:
+def test_gold_facts_of_the_real_book_are_found(shared_data: Path) -> None:
     book = Book(read_book(shared_data / "obqa" / "openbook.txt"))
     lines = (shared_data / "obqa" / "dev_complete.jsonl").read_text(encoding="utf-8").splitlines()[:60]
     hits = 0

@@ -1,10 +1,14 @@
-"""Facts of a book for each question, by the words they share."""
+"""Retrieve facts of a book for each question, by tf-idf."""
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import lemmatize
@@ -18,7 +22,7 @@ FACTS = 3
 
 
 class Book:
-    """Facts that can be looked up by text: cosine similarity of lemmas, each weighted by how rare it is among the facts.
+    """Facts that are looked up by text: cosine similarity of tf-idf vectors of lemmas.
 
     >>> Book(["bees make honey", "the sun is a star", "bees fly"]).nearest("who makes honey?", 1)
     ['bees make honey']
@@ -26,31 +30,25 @@ class Book:
 
     def __init__(self, facts: Sequence[str]) -> None:
         self.facts = list(facts)
-        words = [Counter(lemmatize(fact)) for fact in self.facts]
-        occurs = Counter(word for counts in words for word in counts)
-        self._rarity = {word: math.log((1 + len(self.facts)) / (1 + n)) + 1 for word, n in occurs.items()}
-        self._facts_with: dict[str, list[tuple[int, float]]] = {}
-        for number, counts in enumerate(words):
-            for word, weight in self._vector(counts).items():
-                self._facts_with.setdefault(word, []).append((number, weight))
+        self._tfidf = TfidfVectorizer(analyzer=lemmatize, norm=None)
+        self._vectors = _unit_rows(self._tfidf.fit_transform(self.facts)).T  # [words, facts]
 
     def nearest(self, text: str, count: int) -> list[str]:
-        """The facts most similar to a text, best first, of equals the first; those without a common word are left out."""
-        similarity: dict[int, float] = {}
-        for word, weight in self._vector(Counter(lemmatize(text))).items():
-            for number, other in self._facts_with[word]:
-                similarity[number] = similarity.get(number, 0.0) + weight * other
-        best = sorted(similarity, key=lambda number: (-similarity[number], number))
-        return [self.facts[number] for number in best[:count]]
+        """Return the ``count`` facts most similar to ``text``, best first, ties in the book's order; all share a word with it."""
+        similarity = (_unit_rows(self._tfidf.transform([text])) @ self._vectors).toarray()[0]  # [facts]
+        best = np.argsort(-similarity, kind="stable")[:count]
+        return [self.facts[number] for number in best if similarity[number] > 0]
 
-    def _vector(self, counts: Counter[str]) -> dict[str, float]:
-        weights = {word: n * self._rarity[word] for word, n in sorted(counts.items()) if word in self._rarity}
-        length = math.sqrt(math.fsum(w * w for w in weights.values()))
-        return {word: weight / length for word, weight in weights.items()}
+
+def _unit_rows(matrix: Any) -> Any:
+    """Divide each row by its length. Exact sums keep the order of near ties, which the published results rely on."""
+    for start, end in pairwise(matrix.indptr):
+        matrix.data[start:end] /= math.sqrt(math.fsum(weight * weight for weight in matrix.data[start:end].tolist())) or 1.0
+    return matrix
 
 
 def read_book(path: Path) -> list[str]:
-    """The facts of a file, one a line; OpenBookQA's are in quotation marks."""
+    """Read the facts of a file, one per line. OpenBookQA puts them in quotation marks."""
     facts = [line.strip().strip('"').strip() for line in path.read_text(encoding="utf-8").splitlines()]
     facts = [fact for fact in facts if fact]
     if not facts:
@@ -59,7 +57,14 @@ def read_book(path: Path) -> list[str]:
 
 
 def retrieve_into(folder: Path, dataset: Dataset, book: Path, count: int = FACTS) -> None:
-    """Write a data set's questions anew, each with the nearest facts before its stem; the gold facts are not looked at."""
+    """Copy a dataset's questions into ``folder``, each with the most similar facts before its stem. Gold facts are not used.
+
+    Args:
+        folder: the folder to write.
+        dataset: the questions.
+        book: a file of facts, one per line.
+        count: the number of facts before each question.
+    """
     facts = Book(read_book(book))
     with new_folder(folder, "retrieved.json") as partial:
         for split, questions in find_splits(dataset).items():

@@ -53,7 +53,7 @@ from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.walks import find_walks
-from mhgrn.questions.question import find_splits
+from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.subgraphs.prepared import ground
 
@@ -384,7 +384,7 @@ def real_subgraphs(kg: Path, questions: int, caps: Sequence[int | None]) -> list
     """The same questions with graphs of at most so many nodes."""
     graph = KnowledgeGraph.load(kg)
     grounder = Grounder(graph)
-    mentions = [m for q in find_splits(DATA / "csqa")["train"][:questions] for m in ground(q, grounder, "fill-in-the-blank")]
+    mentions = [m for q in read_splits(DATA / "csqa")["train"][:questions] for m in ground(q, grounder, "fill-in-the-blank")]
     return [[Extractor(graph, Limits(cap))(m) for m in mentions] for cap in caps]
 
 

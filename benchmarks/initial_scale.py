@@ -33,7 +33,8 @@ from mhgrn.features import open_features
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
 from mhgrn.questions.fields import letter
-from mhgrn.questions.question import Question, find_splits
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import read_splits
 from mhgrn.runs import Run, build_model
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.text.encoder import TextEncoder
@@ -49,7 +50,7 @@ def some_questions(
     source: Path, train_count: int, dev_count: int, max_nodes: int, graph: KnowledgeGraph, work: Path
 ) -> PreparedData:
     """The first questions of train and dev, prepared in a folder."""
-    splits = find_splits(source)
+    splits = read_splits(source)
     (work / "questions").mkdir()
     for split, count in (("train", train_count), ("dev", dev_count)):
         rows = [as_row(question) for question in splits[split][:count]]

@@ -39,7 +39,7 @@ from mhgrn.features.sources import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
-from mhgrn.questions.question import find_splits
+from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import ANSWER, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions
 from mhgrn.subgraphs.prepared import prepare as prepare_questions
@@ -174,7 +174,7 @@ def moved(subgraphs: list[Subgraph], schema: int, K: int) -> dict[str, float]:
 
 def prepared(graph: KnowledgeGraph, data: Path, questions: int, folder: Path) -> Path:
     """CommonsenseQA's first questions as a prepared data set, for training to read."""
-    asked = find_splits(data / "csqa")["train"][:questions]
+    asked = read_splits(data / "csqa")["train"][:questions]
     rows = [json.dumps({"id": q.id, "stem": q.stem, "choices": q.choices}) for q in asked]
     (folder / "questions.jsonl").write_text("\n".join(rows), encoding="utf-8")
     prepare_questions(folder / "questions.jsonl", graph, folder / "prepared", PrepareOptions("fill-in-the-blank", workers=1))

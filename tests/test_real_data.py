@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mhgrn.kg import ImportReport, KnowledgeGraph, build
-from mhgrn.questions.question import check_questions, find_splits
+from mhgrn.questions.reading import check_questions, read_splits
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 FIRST_ROWS = 60_000
@@ -85,7 +85,7 @@ def test_questions_are_grounded_in_conceptnet(
 
 
 def test_the_published_splits_have_their_published_sizes(shared_data: Path) -> None:
-    sizes = {name: {split: len(found) for split, found in find_splits(shared_data / name).items()} for name in ("csqa", "obqa")}
+    sizes = {name: {split: len(found) for split, found in read_splits(shared_data / name).items()} for name in ("csqa", "obqa")}
     assert sizes == {
         "csqa": {"train": 8_500, "dev": 1_221, "test": 1_241},
         "obqa": {"train": 4_957, "dev": 500, "test": 500},
@@ -114,11 +114,11 @@ def test_the_shipped_declarations_read_the_published_files(
 
 
 def test_questions_of_commonsenseqa_carry_their_concept(shared_data: Path) -> None:
-    assert all(q.concept for questions in find_splits(shared_data / "csqa", "commonsenseqa").values() for q in questions)
+    assert all(q.concept for questions in read_splits(shared_data / "csqa", "commonsenseqa").values() for q in questions)
 
 
 def test_the_gold_fact_goes_before_the_stem(shared_data: Path) -> None:
-    plain, with_fact = (find_splits(shared_data / "obqa", name) for name in ("openbookqa", "openbookqa-fact"))
+    plain, with_fact = (read_splits(shared_data / "obqa", name) for name in ("openbookqa", "openbookqa-fact"))
     book = {line.strip().strip('"').lower() for line in (shared_data / "obqa" / "openbook.txt").read_text().splitlines()}
     known = 0
     for split, questions in plain.items():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import lemmatize
 from mhgrn.questions.datasets import Dataset
-from mhgrn.questions.question import find_splits
+from mhgrn.questions.reading import read_splits
 from mhgrn_reproduction.retrieval import Book, read_book, retrieve_into
 
 texts = st.lists(st.sampled_from("bee honey sun star bird fly water ice rock".split()), min_size=1, max_size=5).map(" ".join)
@@ -48,7 +48,7 @@ def test_facts_precede_the_stem_and_nothing_else_changes(tmp_path: Path) -> None
     (tmp_path / "openbook.txt").write_text('"the sun is a star"\n"a bee makes honey"\n', encoding="utf-8")
     declared = Dataset.find(tmp_path)
     retrieve_into(tmp_path / "out", declared, tmp_path / "openbook.txt", 1)
-    (question,) = find_splits(tmp_path / "out")["dev"]
+    (question,) = read_splits(tmp_path / "out")["dev"]
     assert (question.stem, question.choices, question.answer) == ("a bee makes honey. Who makes honey", ("a bee", "ice"), 0)
 
 

@@ -40,7 +40,7 @@ def test_all_problems_are_counted_and_the_first_twenty_shown(here: Command, tmp_
     path.write_text(rows("A", "Z"), encoding="utf-8")
     assert here("data", "check", path).err.startswith(f"mhgrn: 1 problem in {path}\n{path}:2: the answer 'Z' is none of the labels")
     path.write_text("", encoding="utf-8")
-    assert here("data", "check", path).err == f"mhgrn: 1 problem in {path}\n{path} holds no question.\n"
+    assert here("data", "check", path).err == f"mhgrn: 1 problem in {path}\n{path} contains no questions.\n"
 
 
 def test_what_cannot_be_looked_for_is_refused(refused: Refused, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness import TINY, Command, Project, in_a_process
 
 from mhgrn.inference import load
-from mhgrn.questions.question import read_questions
+from mhgrn.questions.reading import read_questions
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 

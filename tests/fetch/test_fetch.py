@@ -20,7 +20,7 @@ from mhgrn.fetch import fetch, sources
 from mhgrn.fetch import http as downloading
 from mhgrn.fetch.checksums import RECORD
 from mhgrn.fetch.sources import files_of
-from mhgrn.questions.question import find_splits
+from mhgrn.questions.reading import read_splits
 
 CONCEPTNET = "conceptnet-assertions-5.6.0.csv.gz"
 
@@ -313,7 +313,7 @@ def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
 
 
 def counts(folder: Path) -> dict[str, int]:
-    return {split: len(rows) for split, rows in find_splits(folder).items()}
+    return {split: len(rows) for split, rows in read_splits(folder).items()}
 
 
 def test_real_questions_match_their_checksums(shared_data: Path, tmp_path: Path) -> None:

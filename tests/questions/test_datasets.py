@@ -1,4 +1,4 @@
-"""Declared data sets: one question is the same in every form, and a wrong declaration says what is wrong."""
+"""Dataset declarations: every form of a question gives the same question, and an invalid declaration is explained."""
 
 import csv
 import gzip
@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.datasets import Dataset
-from mhgrn.questions.question import Question, check_questions, find_splits, read_questions
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import check_questions, read_questions, read_splits
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 LETTERS = "ABCDEFG"
@@ -197,9 +198,9 @@ def test_names_of_ones_own(tmp_path: Path) -> None:
     fields = {"id": "nr", "stem": "ask.text", "choices": ["wrong*", "right"], "answer": "right", "context": ["lore", "hint"]}
     declaration = declare(tmp_path / "my.yaml", splits={"test": "data/mine.jsonl"}, fields=fields)
     with pytest.raises(UserError, match=r"mine\.jsonl:2: choice 2 is empty"):
-        find_splits(declaration)
+        read_splits(declaration)
     declare(tmp_path / "my.yaml", splits={"test": "data/mine.jsonl"}, fields=fields | {"choices": ["right", "wrong*"]})
-    one, two = find_splits(declaration)["test"]
+    one, two = read_splits(declaration)["test"]
     assert one == Question("7", "it is so. Look! Which?", ("x", "y", "z"), 0, ("A", "1", "2"))
     assert two == Question("8", "it is so. Look. Who?", ("x", "y"), 0, ("A", "1"))
 
@@ -210,7 +211,7 @@ def test_choices_may_be_called_otherwise(tmp_path: Path) -> None:
     declaration = declare(tmp_path / "my.yaml", fields={"choices": "options", "choice_text": "body", "choice_label": "key"})
     assert list(read_questions(path, declaration)) == [Question("q1", "Where is it?", ("bank", "river"), 1, ("1", "2"))]
     declare(declaration, fields={"choices": "options"})
-    with pytest.raises(UserError, match=r"the options have no 'text' but body, key; declare `choice_text`"):
+    with pytest.raises(UserError, match=r"the options have no field 'text' but body, key; declare `choice_text`"):
         list(read_questions(path, declaration))
 
 
@@ -221,7 +222,7 @@ def test_the_declaration_of_the_manual(tmp_path: Path) -> None:
     for number, name in enumerate(("train", "dev", "easy", "hard")):
         header = "nr,quiz.text,right,wrong1,wrong2,wrong3,passage"
         (tmp_path / f"{name}.csv").write_text(f"{header}\n{number},Where?,a,b,c,d,Long ago\n", encoding="utf-8")
-    splits = find_splits(tmp_path / "my-quiz.yaml")
+    splits = read_splits(tmp_path / "my-quiz.yaml")
     assert ids(splits) == {"train": ["0"], "dev": ["1"], "test": ["2", "3"]}
     assert splits["dev"] == [Question("1", "Long ago. Where?", ("a", "b", "c", "d"), 0, ("A", "1", "2", "3"))]
     (example,) = re.findall(r"```\n(id,question.*?)```", page, re.DOTALL)
@@ -238,10 +239,10 @@ def test_tables_of_ones_own(tmp_path: Path) -> None:
         delimiter=";",
         fields={"choices": "options", "choice_separator": ","},
     )
-    one, two = find_splits(declaration)["test"]
+    one, two = read_splits(declaration)["test"]
     assert (one.choices, one.answer, two.choices, two.answer) == (("a", "b", "c"), 1, ("d", "e"), None)
-    with pytest.raises(UserError, match=r"mine\.txt: its ending is none of \.jsonl"):
-        find_splits(tmp_path / "mine.txt")
+    with pytest.raises(UserError, match=r"mine\.txt: unknown ending; known are \.csv"):
+        read_splits(tmp_path / "mine.txt")
 
 
 def test_many_choices_are_labelled_apart(tmp_path: Path) -> None:
@@ -256,13 +257,13 @@ def test_a_declaration_finds_its_files_beside_itself_or_in_a_folder(tmp_path: Pa
     save(tmp_path / "here" / "sub" / "c.jsonl", row(3))
     splits = {"train": ["a.jsonl", "b.jsonl"], "test": "sub/c.jsonl"}
     wanted = {"train": ["q1", "q2"], "test": ["q3"]}
-    assert ids(find_splits(declare(tmp_path / "here" / "my.yaml", splits=splits))) == wanted
-    assert ids(find_splits(tmp_path / "here", declare(tmp_path / "elsewhere.yml", splits=splits))) == wanted
+    assert ids(read_splits(declare(tmp_path / "here" / "my.yaml", splits=splits))) == wanted
+    assert ids(read_splits(tmp_path / "here", declare(tmp_path / "elsewhere.yml", splits=splits))) == wanted
     monkeypatch.chdir(tmp_path / "here")
-    assert ids(find_splits("my.yaml")) == wanted
+    assert ids(read_splits("my.yaml")) == wanted
     save(tmp_path / "here" / "b.jsonl", row(1))
-    with pytest.raises(UserError, match=r"b\.jsonl:1: the id 'q1' is that of line 1 of .*a\.jsonl too"):
-        find_splits("my.yaml")
+    with pytest.raises(UserError, match=r"b\.jsonl:1: the id 'q1' is already used in line 1 of .*a\.jsonl"):
+        read_splits("my.yaml")
 
 
 def test_a_declaration_without_files_takes_those_named_as_splits(tmp_path: Path) -> None:
@@ -270,10 +271,10 @@ def test_a_declaration_without_files_takes_those_named_as_splits(tmp_path: Path)
     (tmp_path / "validation.csv").write_text("id,question,choice_1,choice_2,gold\nq2,Where?,a,b,2\n", encoding="utf-8")
     (tmp_path / "test.parquet").write_bytes(parquet([row(3, gold="A")]))
     (tmp_path / "train.py").write_text("print('not a table')", encoding="utf-8")
-    splits = find_splits(declare(tmp_path / "my.yaml", fields={"answer": "gold"}))
+    splits = read_splits(declare(tmp_path / "my.yaml", fields={"answer": "gold"}))
     assert ids(splits) == {"train": ["q1"], "dev": ["q2"], "test": ["q3"]}
     assert [q.answer for found in splits.values() for q in found] == [1, 1, 0]
-    assert ids(find_splits(tmp_path)) == ids(splits)
+    assert ids(read_splits(tmp_path)) == ids(splits)
 
 
 def test_the_shipped_declarations_are_known_by_their_names() -> None:
@@ -295,18 +296,18 @@ def test_a_missing_file_is_named_with_its_split(tmp_path: Path) -> None:
     ]
     (tmp_path / "train_rand_split.jsonl").rename(tmp_path / "dev_rand_split.jsonl")
     with pytest.raises(UserError, match=r"train_rand_split\.jsonl, the train split of commonsenseqa-inhouse, does not exist"):
-        find_splits(tmp_path, "commonsenseqa-inhouse")
+        read_splits(tmp_path, "commonsenseqa-inhouse")
     (tmp_path / "dev_rand_split.jsonl").rename(tmp_path / "train_rand_split.jsonl")
     save(tmp_path / "dev_rand_split.jsonl")
     with pytest.raises(
         UserError, match=r"inhouse_split_qids\.txt, the list of in-house training ids of commonsenseqa-inhouse, does not"
     ):
-        find_splits(tmp_path, "commonsenseqa-inhouse")
+        read_splits(tmp_path, "commonsenseqa-inhouse")
     (tmp_path / "inhouse_split_qids.txt").write_text("q2\n")
-    assert ids(find_splits(tmp_path, "commonsenseqa-inhouse")) == {"train": ["q2"], "dev": [], "test": ["q1"]}
+    assert ids(read_splits(tmp_path, "commonsenseqa-inhouse")) == {"train": ["q2"], "dev": [], "test": ["q1"]}
     (tmp_path / "inhouse_split_qids.txt").write_bytes(b"\xff")
     with pytest.raises(UserError, match=r"inhouse_split_qids\.txt: not UTF-8"):
-        find_splits(tmp_path, "commonsenseqa-inhouse")
+        read_splits(tmp_path, "commonsenseqa-inhouse")
 
 
 @pytest.mark.parametrize(
@@ -325,13 +326,13 @@ def test_a_missing_file_is_named_with_its_split(tmp_path: Path) -> None:
         ("statement: apend", "key statement: input should be 'auto', 'fill-in-the-blank' or 'append', not 'apend'"),
         ("number_of_choices: 1", "key number_of_choices: "),
         ("number_of_choices: all", "or input should be 'any', not 'all'"),
-        ("format: xlsx", "key format: "),
+        ("format: xlsx", "key format: input should be auto or one of csv, json, jsonl, parquet, tsv, not 'xlsx'"),
         ("delimiter: ';;'", "key delimiter: "),
         ("name: [a]", "key name: "),
         ("- a", "declarations are `key: value` lines"),
         ("a: [", "my.yaml:1: not YAML"),
         ("a: !!python/object/apply:os.system ['true']", "not YAML"),
-        ("inhouse_ids: ids.txt", "name their file under splits.train"),
+        ("inhouse_ids: ids.txt", "declare their file under splits.train"),
         ("{inhouse_ids: ids.txt, splits: {train: a, test: b}}", "keep one of them"),
     ],
 )
@@ -339,23 +340,23 @@ def test_a_wrong_declaration_says_what_is_wrong(tmp_path: Path, declaration: str
     save(tmp_path / "q.jsonl", row())
     (tmp_path / "my.yaml").write_text(declaration, encoding="utf-8")
     with pytest.raises(UserError, match=r"my\.yaml") as raised:
-        find_splits(tmp_path / "my.yaml")
+        read_splits(tmp_path / "my.yaml")
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_one_declaration_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give one of them"):
-        find_splits(declare(tmp_path / "my.yaml"), "openbookqa")
+        read_splits(declare(tmp_path / "my.yaml"), "openbookqa")
     with pytest.raises(UserError, match=r"no\.yaml does not exist; name a YAML file of declarations"):
-        find_splits(save(tmp_path / "q.jsonl", row()), tmp_path / "no.yaml")
+        read_splits(save(tmp_path / "q.jsonl", row()), tmp_path / "no.yaml")
 
 
 @pytest.mark.parametrize(
     ("fields", "wrong", "message"),
     [
-        ({"id": "nr"}, {}, "no id: looked for nr, the row has id, question, choices, answer."),
-        ({"stem": "body.ask"}, {"body": {"aks": "?"}}, "no stem: looked for body.ask, the row has"),
+        ({"id": "nr"}, {}, "no id: looked for nr; the row has id, question, choices, answer."),
+        ({"stem": "body.ask"}, {"body": {"aks": "?"}}, "no stem: looked for body.ask; the row has"),
         ({"choices": "options.list"}, {}, "no choices: looked for options.list"),
         ({"choices": "option_*"}, {}, "no choices: looked for option_*"),
         ({"choices": ["right", "wrong"]}, {"right": "x"}, "no choice 2: looked for wrong"),
@@ -363,12 +364,12 @@ def test_one_declaration_at_a_time(tmp_path: Path) -> None:
         ({}, {"choices": {}, "answer": None}, "at least two choices"),
         ({"context": "fact"}, {}, "no fact: looked for fact"),
         ({"context": "fact"}, {"fact": " "}, "fact is empty"),
-        ({}, {"choices": ["x", "x"], "answer": "x"}, "the answer 'x' is choice 1 and 2; name it by its label"),
+        ({}, {"choices": ["x", "x"], "answer": "x"}, "the answer 'x' is the text of choices 1 and 2; use its label"),
         ({"answer_as": "label"}, {"answer": "bank"}, "the answer 'bank' is none of the labels A, B."),
         ({"answer_as": "text"}, {"answer": "A"}, "the answer 'A' is none of the choices."),
-        ({"answer_as": "index-from-0"}, {"answer": 2}, "the answer 2 is no number from 0 to 1"),
-        ({"answer_as": "index-from-1"}, {"answer": "0"}, "the answer '0' is no number from 1 to 2"),
-        ({"answer_as": "index-from-1"}, {"answer": "²"}, "the answer '²' is no number from 1 to 2"),
+        ({"answer_as": "index-from-0"}, {"answer": 2}, "the answer 2 is not a number from 0 to 1"),
+        ({"answer_as": "index-from-1"}, {"answer": "0"}, "the answer '0' is not a number from 1 to 2"),
+        ({"answer_as": "index-from-1"}, {"answer": "²"}, "the answer '²' is not a number from 1 to 2"),
         ({}, {"answer": True}, "the answer is neither"),
     ],
 )
@@ -376,7 +377,7 @@ def test_a_row_that_does_not_fit_its_declaration(tmp_path: Path, fields: Any, wr
     save(tmp_path / "q.jsonl", row(**wrong))
     declaration = declare(tmp_path / "my.yaml", splits={"test": "q.jsonl"}, fields=fields)
     with pytest.raises(UserError, match=r"q\.jsonl:1: ") as raised:
-        find_splits(declaration)
+        read_splits(declaration)
     assert message in str(raised.value)
 
 
@@ -399,7 +400,7 @@ def test_empty_places_of_a_table_are_told_by_row(tmp_path: Path) -> None:
         f"{path}, row 3: choice 2 is empty.",
         f"{path}, row 4: the choices are empty.",
         f"{path}, row 5: the id is empty.",
-        f"{path}, row 7: the id '1' is that of row 1 too.",
+        f"{path}, row 7: the id '1' is already used in row 1.",
     ]
     assert (found.splits["test"].questions, found.splits["test"].answered) == (2, 1)
     numbers = pa.table({"id": [1, 2], "question": ["a?", "b?"], "choices": [["x", "y"]] * 2, "answer": [1.0, float("nan")]})
@@ -413,18 +414,18 @@ def test_empty_places_of_a_table_are_told_by_row(tmp_path: Path) -> None:
 
 def test_the_number_of_choices_is_checked_where_it_is_declared(tmp_path: Path) -> None:
     save(tmp_path / "test.jsonl", row(1), row(2, choices=("a", "b", "c")))
-    assert [len(q.choices) for q in find_splits(declare(tmp_path / "my.yaml", number_of_choices="any"))["test"]] == [2, 3]
-    with pytest.raises(UserError, match=r"test\.jsonl:2: 3 choices, not the 2 that my has"):
-        find_splits(declare(tmp_path / "my.yaml", number_of_choices=2))
+    assert [len(q.choices) for q in read_splits(declare(tmp_path / "my.yaml", number_of_choices="any"))["test"]] == [2, 3]
+    with pytest.raises(UserError, match=r"test\.jsonl:2: 3 choices; my declares 2"):
+        read_splits(declare(tmp_path / "my.yaml", number_of_choices=2))
 
 
 def test_a_declared_name_that_no_training_question_has_is_told(tmp_path: Path) -> None:
     save(tmp_path / "train.jsonl", row(1), row(2))
     for field in ("answer", "concept"):
-        with pytest.raises(UserError, match=rf"no training question of my has its {field} \(golden\); is that its name"):
-            find_splits(declare(tmp_path / "my.yaml", fields={field: "golden"}))
+        with pytest.raises(UserError, match=rf"no training question of my has the {field} field golden; check its name"):
+            read_splits(declare(tmp_path / "my.yaml", fields={field: "golden"}))
     declare(tmp_path / "my.yaml", fields={"answer": None})
-    assert [q.answer for q in find_splits(tmp_path / "my.yaml")["train"]] == [None, None]
+    assert [q.answer for q in read_splits(tmp_path / "my.yaml")["train"]] == [None, None]
 
 
 @given(kinds=st.lists(st.sampled_from(["good", "no JSON", "no stem", "no answer", "same id"]), max_size=30))
@@ -447,7 +448,7 @@ def test_every_problem_is_found_and_every_good_question_counted(tmp_path_factory
     assert found.splits["test"].questions == 1 + kinds.count("good")
     if found.problems:
         with pytest.raises(UserError) as raised:
-            find_splits(path)
+            read_splits(path)
         assert str(raised.value).startswith(found.problems[0])
         assert ("more: `mhgrn data check`" in str(raised.value)) == (len(found.problems) > 1)
 

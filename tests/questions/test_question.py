@@ -1,13 +1,20 @@
-"""Question files: what is read, and where a wrong line is."""
+"""Questions, from published files and from rows in memory; an invalid row is named."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.questions.question import Question, find_splits, read_questions
+from mhgrn.questions.datasets import Dataset
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import questions_from, read_questions, read_splits
 
 
 def line(number: int | str = 1, key: str | None = "B", texts: tuple[Any, ...] = ("bank", "river"), **more: Any) -> str:
@@ -58,24 +65,24 @@ def choices(*entries: Any) -> dict[str, Any]:
     ("wrong", "message"),
     [
         ("{", "not JSON"),
-        ("[]", "no object with named values"),
-        ("3", "no object with named values"),
-        ('{"id": "x"}', "no stem: looked for question.stem or question_stem or stem or question, the row has id."),
-        (line(question="Where?"), "no choices: looked for question.choices or choices or choice_*, the row has id,"),
+        ("[]", "not a JSON object"),
+        ("3", "not a JSON object"),
+        ('{"id": "x"}', "no stem: looked for question.stem or question_stem or stem or question; the row has id."),
+        (line(question="Where?"), "no choices: looked for question.choices or choices or choice_*; the row has id,"),
         (line(question={"stem": "Where?", "choices": "a"}), "at least two choices"),
         (line(question={"choices": [{"text": "a"}, {"text": "b"}]}), "the question is empty"),
         (line(question=choices({"text": "a"}, {"text": "b"}) | {"stem": "  "}), "the question is empty"),
         (line(question=choices({"label": "A"}, {"text": "b"})), "choice 1 is empty"),
-        (line(question=choices({"label": "A"}, {"label": "B"})), "the question.choices have no 'text' but label"),
+        (line(question=choices({"label": "A"}, {"label": "B"})), "the question.choices have no field 'text' but label"),
         (line(question=choices("a", {"text": "b"})), "choice 2 is not text"),
-        (line(question={"stem": "Where?", "choices": 3}), "question.choices is no list of choices but 3"),
+        (line(question={"stem": "Where?", "choices": 3}), "question.choices is not a list of choices but 3"),
         (line(question={"stem": "Where?", "choices": {"text": ["a", "b"], "label": ["A"]}}), "1 labels for 2 choices"),
         (line(id=None), "the id is empty"),
-        (line(id=[1]), "the id is neither text nor a whole number"),
+        (line(id=[1]), "the id is neither text nor an integer"),
         (line(id=" "), "the id is empty"),
         (line(question_concept=7), "the concept is not text"),
         (line(key=1.5), "the answerKey is neither a label"),
-        (line(key=1), "the answerKey 1 is none of the labels A, B, nor a choice's text. If it counts the choices, declare"),
+        (line(key=1), "the answerKey 1 is none of the labels A, B, nor a choice's text. If it is an index, declare"),
         ('{"id": ' + "9" * 5000 + "}", "not JSON (Exceeds"),
         ("[" * 100_000, "not JSON"),
         (line(texts=("bank",), key="A"), "at least two choices"),
@@ -85,7 +92,7 @@ def choices(*entries: Any) -> dict[str, Any]:
         (line(texts=("bank", ["x"])), "choice 2 is not text"),
         (line(key="E"), "answerKey 'E' is none of the labels A, B"),
         (line(question=choices({"label": "B", "text": "a"}, {"label": "B", "text": "b"})), "label"),
-        (line("first"), "the id 'qfirst' is that of line 1 too"),
+        (line("first"), "the id 'qfirst' is already used in line 1"),
         (line(texts=("bank", "half an emoji \ud83d")), "choice 2"),
     ],
 )
@@ -104,7 +111,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         list(read_questions(tmp_path / "latin.jsonl"))
 
 
-def test_a_question_put_by_a_person_is_checked() -> None:
+def test_a_question_from_a_user_is_validated() -> None:
     assert Question.asked(" Where? ", ["a ", "b"]) == Question("", "Where?", ("a", "b"))
     assert Question.asked("Where?", ["a", "b"]).label(1) == "B"
     for stem, given, message in (
@@ -122,7 +129,7 @@ def test_a_folder_gives_its_splits_in_order(tmp_path: Path) -> None:
     write(tmp_path / "train_rand_split.jsonl", line(1))
     write(tmp_path / "dev.jsonl", line(2))
     write(tmp_path / "dev_complete.jsonl", line(2))
-    found = find_splits(tmp_path)
+    found = read_splits(tmp_path)
     assert {split: [q.id for q in questions] for split, questions in found.items()} == {
         "train": ["q1"],
         "dev": ["q2"],
@@ -131,16 +138,16 @@ def test_a_folder_gives_its_splits_in_order(tmp_path: Path) -> None:
     assert list(found) == ["train", "dev", "test"]
     write(tmp_path / "dev2.jsonl", line(2))
     with pytest.raises(UserError, match=r"2 files for dev \(dev\.jsonl, dev2\.jsonl\)"):
-        find_splits(tmp_path)
+        read_splits(tmp_path)
 
 
 def test_a_single_file_is_a_test_set(tmp_path: Path) -> None:
-    assert [q.id for q in find_splits(write(tmp_path / "mine.jsonl", line(1)))["test"]] == ["q1"]
+    assert [q.id for q in read_splits(write(tmp_path / "mine.jsonl", line(1)))["test"]] == ["q1"]
     with pytest.raises(UserError, match="does not exist"):
-        find_splits(tmp_path / "nowhere")
+        read_splits(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"holds no train"):
-        find_splits(tmp_path / "empty")
+    with pytest.raises(UserError, match=r"contains no train"):
+        read_splits(tmp_path / "empty")
 
 
 def test_the_in_house_split_divides_the_training_set(tmp_path: Path) -> None:
@@ -148,8 +155,55 @@ def test_the_in_house_split_divides_the_training_set(tmp_path: Path) -> None:
     write(tmp_path / "dev.jsonl", line("d"))
     write(tmp_path / "test.jsonl", line("hidden", None))
     write(tmp_path / "inhouse_split_qids.txt", "q4", "q0", "q1")
-    found = {split: [q.id for q in questions] for split, questions in find_splits(tmp_path).items()}
+    found = {split: [q.id for q in questions] for split, questions in read_splits(tmp_path).items()}
     assert found == {"train": ["q0", "q1", "q4"], "dev": ["qd"], "test": ["q2", "q3", "q5"]}
     write(tmp_path / "inhouse_split_qids.txt", "q4", "q9")
     with pytest.raises(UserError, match=r"1 ids are not in the training set, e\.g\. q9"):
-        find_splits(tmp_path)
+        read_splits(tmp_path)
+
+
+ROWS = [
+    {"id": "x", "question": "Where?", "choices": ["sea", "tree"], "answer": "tree"},
+    {"id": "y", "question": "Where?", "choices": ["sea", "tree", "sky"], "answer": None},
+]
+QUESTIONS = [
+    Question("x", "Where?", ("sea", "tree"), 1, ("A", "B")),
+    Question("y", "Where?", ("sea", "tree", "sky"), None, ("A", "B", "C")),
+]
+
+
+def as_arrays(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with numpy values, as frames that were read from Parquet have them."""
+    return [row | {"choices": {"text": np.array(row["choices"], dtype=object), "label": None}} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [list, iter, pd.DataFrame, pl.DataFrame, datasets.Dataset.from_list, as_arrays, lambda rows: pd.DataFrame(as_arrays(rows))],
+    ids=["list", "iterator", "pandas", "polars", "datasets", "arrays", "arrays in pandas"],
+)
+def test_rows_in_memory_are_questions(make: Callable[..., Any]) -> None:
+    assert list(questions_from(make(ROWS))) == QUESTIONS
+    assert list(questions_from(QUESTIONS)) == QUESTIONS
+
+
+def test_a_frame_with_indices_as_answers_is_read_by_a_declaration() -> None:
+    frame = pd.DataFrame({"question": ["a?", "b?"], "choices": ["x|y", "x|y"], "answer": [1, None]})
+    assert [q.answer for q in questions_from(frame, Dataset.of({"fields": {"answer_as": "index-from-0"}}))] == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([ROWS[0], ROWS[1] | {"choices": ["sea"]}], "row 2: a question needs at least two choices, this one has 1."),
+        ([{"question": "Where?"}], "row 1: no choices: looked for question.choices or choices or choice_*; the row has question."),
+        ([ROWS[0] | {"answer": "moon"}], "row 1: the answer 'moon' is none of the labels A, B, nor a choice's text."),
+        (["Where?"], "row 1: neither a dictionary nor a Question but 'Where?'."),
+        (ROWS[0], "give a frame, a dataset or a list of dictionaries, not dict."),
+        (3, "give a frame, a dataset or a list of dictionaries, not int."),
+    ],
+)
+def test_invalid_rows_in_memory_are_named(rows: Any, message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        list(questions_from(rows))
+    assert str(raised.value).startswith(message)

@@ -9,7 +9,7 @@ import pytest
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.statements import fill_in_the_blank
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.questions.question import SPLITS
+from mhgrn.questions.reading import SPLITS
 from mhgrn.starter import HERE, NEW_QUESTIONS, Starter
 from mhgrn.subgraphs.extract import Extractor
 

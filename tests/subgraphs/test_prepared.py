@@ -12,7 +12,8 @@ import pytest
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.questions.question import Question, find_splits
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph, Subgraphs
 from mhgrn.subgraphs.prepared import (
     COLUMNS,
@@ -31,7 +32,7 @@ OPTIONS = PrepareOptions(statement="fill-in-the-blank", workers=1)
 @pytest.fixture(scope="module")
 def mentions(starter_graph: KnowledgeGraph, small_questions: Path) -> list[Mentions]:
     grounder = Grounder(starter_graph)
-    questions = [q for split in find_splits(small_questions).values() for q in split]
+    questions = [q for split in read_splits(small_questions).values() for q in split]
     return [m for q in questions for m in ground(q, grounder, "fill-in-the-blank")]
 
 
@@ -52,7 +53,7 @@ def copy(small_data: PreparedData, tmp_path: Path) -> Path:
 def test_questions_and_subgraphs_come_back(
     small_data: PreparedData, small_questions: Path, starter_graph: KnowledgeGraph, mentions: list[Mentions]
 ) -> None:
-    splits = find_splits(small_questions)
+    splits = read_splits(small_questions)
     for split, questions in splits.items():
         assert [small_data.questions[i] for i in small_data.split(split)] == questions
     extractor = Extractor(starter_graph)
@@ -193,7 +194,7 @@ def test_what_cannot_be_prepared_says_why_and_leaves_nothing(
     with pytest.raises(UserError, match="Did you mean append"):
         prepare(small_questions, starter_graph, target, PrepareOptions(statement="apend"))
     (tmp_path / "test.jsonl").write_text("")
-    with pytest.raises(UserError, match="holds no question"):
+    with pytest.raises(UserError, match="contains no questions"):
         prepare(tmp_path / "test.jsonl", starter_graph, target)
     assert not target.parent.exists() or not list(target.parent.iterdir())
     (tmp_path / "foreign").mkdir()

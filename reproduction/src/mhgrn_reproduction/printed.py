@@ -15,7 +15,7 @@ from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import track
-from mhgrn.questions.question import check_questions
+from mhgrn.questions.reading import check_questions
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn_reproduction.cells import made

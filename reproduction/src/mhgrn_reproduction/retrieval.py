@@ -16,7 +16,8 @@ from mhgrn.io.atomic import write_text
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.questions.datasets import Dataset
-from mhgrn.questions.question import Question, find_splits
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import read_splits
 
 FACTS = 3
 
@@ -67,7 +68,7 @@ def retrieve_into(folder: Path, dataset: Dataset, book: Path, count: int = FACTS
     """
     facts = Book(read_book(book))
     with new_folder(folder, "retrieved.json") as partial:
-        for split, questions in find_splits(dataset).items():
+        for split, questions in read_splits(dataset).items():
             rows = [json.dumps(_row(question, facts, count), ensure_ascii=False) for question in questions]
             write_text(partial / f"{split}.jsonl", "".join(row + "\n" for row in rows))
         write_json(

@@ -22,7 +22,7 @@ def check(
 ) -> None:
     """Count the questions of a dataset and list its problems by file and line. Exit with 2 if there are any."""
     from mhgrn.errors import UserError
-    from mhgrn.questions.question import check_questions
+    from mhgrn.questions.reading import check_questions
 
     found = check_questions(questions, dataset)
     if as_json:

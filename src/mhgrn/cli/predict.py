@@ -23,14 +23,14 @@ def predict(
     from mhgrn.errors import UserError
     from mhgrn.io.atomic import check_file_writable, write_text
     from mhgrn.progress import track
-    from mhgrn.questions.question import read_questions
+    from mhgrn.questions.reading import read_questions
 
     check_file_writable(output)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
     asked = list(read_questions(questions, dataset))
     if not asked:
-        raise UserError(f"{questions} holds no question.")
+        raise UserError(f"{questions} contains no questions.")
     from mhgrn.inference import load
 
     qa = load(run, kg, features)

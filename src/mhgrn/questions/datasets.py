@@ -1,48 +1,60 @@
-"""Data sets declared in YAML: their files, what their columns are called, and how their statements are built."""
+"""Dataset declarations in YAML: files of the splits, field names, and how statements are built."""
 
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.questions.fields import Fields, Section, as_list
-from mhgrn.questions.tables import ENDINGS, Format, format_of
-from mhgrn.settings import read_yaml, validation_message
+from mhgrn.questions.fields import FieldNames, as_list
+from mhgrn.questions.reader import READERS, QuestionReader, endings, format_of
+from mhgrn.settings import Settings, read_yaml, validation_message
 
 BEGINNINGS = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
 INHOUSE_IDS = "inhouse_split_qids.txt"
 Files = Annotated[tuple[Path, ...], BeforeValidator(as_list)]
 
 
-class Splits(Section):
-    """The file or files of each split, relative to the declaration or to the folder it is applied to."""
+class SplitFiles(Settings):
+    """The files of each split, relative to the declaration or to the folder it is applied to."""
 
     train: Files = ()
     dev: Files = ()
     test: Files = ()
 
 
-class Dataset(Section):
-    """A declared data set; without anything declared, any file that keeps to the usual names.
+class Dataset(Settings):
+    """A dataset declaration. The default reads any file with the usual field names.
 
     >>> Dataset.named("commonsenseqa").number_of_choices
     5
     >>> Dataset.named("comonsenseqa")
     Traceback (most recent call last):
-    mhgrn.errors.UserError: 'comonsenseqa' is neither a YAML file nor a known data set. Did you mean commonsenseqa?
+    mhgrn.errors.UserError: 'comonsenseqa' is neither a YAML file nor a known dataset. Did you mean commonsenseqa?
     """
 
     name: str = "generic"
-    splits: Splits = Splits()
-    inhouse_ids: Path | None = Field(None, description="a file of ids: training questions not on it are the test split")
-    format: Format | Literal["auto"] = Field("auto", description="auto: by the files' endings")
-    delimiter: str | None = Field(None, pattern=r'^[^"\r\n]$', description="of CSV; null: comma, or tab for TSV")
-    fields: Fields = Fields()
+    splits: SplitFiles = SplitFiles()
+    inhouse_ids: Path | None = Field(
+        None, description="a file of ids; training questions that it does not list become the test split"
+    )
+    format: str = Field("auto", description="the name of a question format; auto: by the endings of files")
+    delimiter: str | None = Field(None, pattern=r'^[^"\r\n]$', description="delimiter of CSV; null: comma, or tab for TSV")
+    fields: FieldNames = FieldNames()
     statement: Literal["auto", "fill-in-the-blank", "append"] = "auto"
     number_of_choices: Annotated[int, Field(ge=2)] | Literal["any"] = "any"
+
+    @field_validator("format")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name != "auto":
+            try:
+                READERS.check(name)
+            except UserError:
+                raise ValueError(f"input should be auto or one of {', '.join(READERS.names())}") from None
+        return name
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
@@ -51,73 +63,79 @@ class Dataset(Section):
         except ValidationError as error:
             raise UserError(validation_message(error, cls, "key")) from None
         if made.inhouse_ids and made.splits.test:
-            raise UserError("inhouse_ids makes the test split, which splits.test names too; keep one of them.")
+            raise UserError("inhouse_ids and splits.test both define the test split; keep one of them.")
         if made.inhouse_ids and not made.splits.train:
-            raise UserError("inhouse_ids divides the training questions; name their file under splits.train.")
+            raise UserError("inhouse_ids divides the training questions; declare their file under splits.train.")
         return made
 
     @classmethod
     def named(cls, dataset: str | Path) -> Self:
-        """The declaration in a YAML file, or a shipped one by its name."""
+        """The declaration in a YAML file, or a built-in one by its name."""
         if _is_yaml(Path(dataset)):
             given = {"name": Path(dataset).stem} | read_yaml(Path(dataset), "declarations")
             try:
                 return cls.of(given)
             except UserError as error:
                 raise UserError(f"{dataset}: {error}") from None
-        shipped = {Path(file.name).stem: file for file in resources.files("mhgrn.questions").joinpath("declared").iterdir()}
-        if str(dataset) not in shipped:
-            raise UserError(f"{str(dataset)!r} is neither a YAML file nor a known data set.{did_you_mean(str(dataset), shipped)}")
-        return cls.of(yaml.safe_load(shipped[str(dataset)].read_text(encoding="utf-8")))
+        built_in = {Path(file.name).stem: file for file in resources.files("mhgrn.questions").joinpath("declared").iterdir()}
+        if str(dataset) not in built_in:
+            raise UserError(f"{str(dataset)!r} is neither a YAML file nor a known dataset.{did_you_mean(str(dataset), built_in)}")
+        return cls.of(yaml.safe_load(built_in[str(dataset)].read_text(encoding="utf-8")))
 
     @classmethod
     def find(cls, source: str | Path, dataset: str | Path | None = None) -> Self:
-        """What ``source`` holds, every file with its place: a declaration's splits, a folder's, or one file as the test split.
+        """The dataset at ``source``, with the paths of its files.
 
-        ``dataset`` names the declaration to read a file or a folder by.
+        Args:
+            source: A YAML file that declares a dataset, a folder with train, dev and test files, or one file (split ``test``).
+            dataset: A built-in declaration or a YAML file that applies to a folder or a file.
         """
         source = Path(source)
         if not source.exists():
-            kinds = "a file of questions, a folder with train*, dev* and test* files, or a YAML file that declares them"
+            kinds = "a file of questions, a folder with train*, dev* and test* files, or a YAML file that declares a dataset"
             raise UserError(f"{source} does not exist; name {kinds}.")
         if _is_yaml(source) and dataset is not None:
-            raise UserError(f"{source} declares a data set, and so does --dataset {dataset}; give one of them.")
+            raise UserError(f"{source} declares a dataset, and so does --dataset {dataset}; give one of them.")
         declaration = source if _is_yaml(source) else dataset
         found = cls() if declaration is None else cls.named(declaration)
         if not source.is_dir() and not _is_yaml(source):
-            return found.model_copy(update={"splits": Splits(test=(source,)), "inhouse_ids": None})
+            return found.model_copy(update={"splits": SplitFiles(test=(source,)), "inhouse_ids": None})
         folder = source if source.is_dir() else source.parent
         if not any(files for _, files in found.splits):
             found = found._with_files_of(folder)
         placed = {split: tuple(folder / file for file in files) for split, files in found.splits}
         ids = folder / found.inhouse_ids if found.inhouse_ids else None
-        return found.model_copy(update={"splits": Splits(**placed), "inhouse_ids": ids})
+        return found.model_copy(update={"splits": SplitFiles(**placed), "inhouse_ids": ids})
 
     def _with_files_of(self, folder: Path) -> Self:
-        """The same with the files whose names begin as a split's; CommonsenseQA's list of ids makes its in-house split."""
+        """This declaration with the files of ``folder`` whose names begin like a split.
+
+        If CommonsenseQA's list of ids is there too, the splits are the in-house ones.
+        """
         splits: dict[str, Path] = {}
         for split, beginnings in BEGINNINGS.items():
             files = [p for p in sorted(folder.iterdir()) if p.name.startswith(beginnings) and format_of(p) and p.is_file()]
-            files = [p for p in files if not p.name.partition(".")[0].endswith("_complete")]  # OpenBookQA's with gold facts
+            files = [p for p in files if not p.name.partition(".")[0].endswith("_complete")]  # OpenBookQA's files with gold facts
             if len(files) > 1:
                 names = ", ".join(p.name for p in files)
                 raise UserError(f"{folder} has {len(files)} files for {split} ({names}); keep one, or declare `splits` in YAML.")
             if files:
                 splits[split] = Path(files[0].name)
         if not splits:
-            raise UserError(f"{folder} holds no train*, dev* or test* file ({', '.join(ENDINGS)}).")
+            raise UserError(f"{folder} contains no train*, dev* or test* file ({', '.join(endings())}).")
         inhouse = "train" in splits and (folder / INHOUSE_IDS).is_file()
         if inhouse:
             splits.pop("test", None)
-        found = Splits(**{split: (file,) for split, file in splits.items()})
+        found = SplitFiles(**{split: (file,) for split, file in splits.items()})
         return self.model_copy(update={"splits": found, "inhouse_ids": Path(INHOUSE_IDS) if inhouse else None})
 
-    def format_of(self, path: Path) -> Format:
-        """The format of one of its files; a name without an ending is taken for JSON lines."""
-        found = format_of(path) if self.format == "auto" else self.format
-        if found is None and path.suffix:
-            raise UserError(f"{path}: its ending is none of {', '.join(ENDINGS)} (or .gz of a text); declare its `format` in YAML.")
-        return found or "jsonl"
+    def reader_of(self, path: Path) -> QuestionReader:
+        """The reader of one of its files. A file name without an ending means JSON lines."""
+        name = format_of(path) if self.format == "auto" else self.format
+        if name is None and path.suffix:
+            known = ", ".join(endings())
+            raise UserError(f"{path}: unknown ending; known are {known} (text files also .gz). Declare its `format` in YAML.")
+        return READERS.load(name or "jsonl")(self.delimiter)
 
 
 def _is_yaml(path: Path) -> bool:

@@ -1,60 +1,57 @@
-"""What the values of a row are called, and in which of the usual forms choices and answers come."""
+"""Field names of a dataset's rows, and the forms in which rows give choices and answers."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from mhgrn.errors import UserError
-from mhgrn.questions.tables import Row
-
-
-class Section(BaseModel):
-    """A part of a declaration: a misspelt key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from mhgrn.questions.reader import Row
+from mhgrn.settings import Settings
 
 
 def as_list(value: object) -> object:
-    """A single name stands for a list of it, null for none."""
+    """A list of names; a single name may be given without a list, and null for no name."""
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
 def _as_choices(value: object) -> object:
-    """One place of all choices, or the list of the columns of one choice each."""
+    """One field with all choices, or a list of fields with one choice each."""
+    if isinstance(value, tuple):  # several such places, as the default has them
+        return value
     return [] if value is None else [value]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 
 
-class Fields(Section):
-    """The names of a row's values. Dots lead into nested objects; of several names the first that has a value counts.
+class FieldNames(Settings):
+    """The names of a row's fields. A dot leads into a nested object. Of several names, the first with a value is used.
 
-    >>> fields = Fields(stem="q.text", choices=["right", "wrong*"], answer="right")
+    >>> fields = FieldNames(stem="q.text", choices=["right", "wrong*"], answer="right")
     >>> row = {"q": {"text": "Where?"}, "right": "here", "wrong1": "there", "wrong2": "nowhere"}
     >>> fields.choices_of(row)
     (['here', 'there', 'nowhere'], ('A', '1', '2'))
     """
 
-    id: Names = Field(("id",), description="without it questions are numbered")
+    id: Names = Field(("id",), description="rows without it are numbered")
     stem: Names = ("question.stem", "question_stem", "stem", "question")
-    context: Names = Field((), description="texts to put before the stem, all of them")
+    context: Names = Field((), description="texts that are put before the stem")
     choices: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_as_choices)] = Field(
         ("question.choices", "choices", ("choice_*",)),
-        description="where all choices are (a list, an object, or a separated text), or a list of columns of one choice each",
+        description="a field with all choices (a list, an object, or one text with separators), or a list of fields with one each",
     )
-    choice_text: str = Field("text", description="of a choice that is an object")
-    choice_label: str = Field("label", description="of a choice that is an object")
-    choice_separator: str = Field("|", min_length=1, description="between choices that are one text")
+    choice_text: str = Field("text", description="field of the text, if a choice is an object")
+    choice_label: str = Field("label", description="field of the label, if a choice is an object")
+    choice_separator: str = Field("|", min_length=1, description="separates choices that are given as one text")
     answer: Names = Field(("answerKey", "answer"), description="may be absent or empty")
     answer_as: Literal["auto", "label", "text", "index-from-0", "index-from-1"] = Field(
-        "auto", description="what the answer is; auto: a label or else the text of a choice"
+        "auto", description="form of the answer; auto: a label or the text of a choice"
     )
-    concept: Names = Field(("question.question_concept", "question_concept"), description="what a question is about, for reports")
+    concept: Names = Field(("question.question_concept", "question_concept"), description="the concept of a question, for reports")
 
     def choices_of(self, row: Row) -> tuple[list[Any], tuple[str, ...]]:
-        """The texts and the labels of a row's choices, as they are."""
+        """The texts and labels of a row's choices, not yet validated."""
         looked_for: list[str] = []
         for place in self.choices:
             names = [place] if isinstance(place, str) else place
@@ -76,7 +73,7 @@ class Fields(Section):
         return texts, tuple(letter(i) if label is None else str(label) for i, label in enumerate(given))
 
     def _listed(self, name: str, value: object) -> tuple[list[Any], list[Any]]:
-        """Choices in one place: texts, objects, an object of lists or of labelled texts, or one text with separators."""
+        """Choices in one field: a list of texts or objects, an object of lists or of labeled texts, or one text with separators."""
         if isinstance(value, str):
             return value.split(self.choice_separator), []
         if isinstance(value, dict):
@@ -85,28 +82,29 @@ class Fields(Section):
                 return texts, labels if isinstance(labels, list) else []
             return _without_empty_end(list(value.items()))
         if not isinstance(value, list):
-            raise UserError(f"{name} is no list of choices but {value!r}.")
+            raise UserError(f"{name} is not a list of choices but {value!r}.")
         if not all(isinstance(choice, dict) for choice in value):
             return value, []
         texts = [value_at(choice, self.choice_text) for choice in value]
         if texts and all(text is None for text in texts):
-            raise UserError(f"the {name} have no {self.choice_text!r} but {', '.join(value[0])}; declare `choice_text` in YAML.")
+            found = ", ".join(value[0])
+            raise UserError(f"the {name} have no field {self.choice_text!r} but {found}; declare `choice_text` in YAML.")
         return texts, [value_at(choice, self.choice_label) for choice in value]
 
     def answer_of(self, row: Row, texts: Sequence[str], labels: Sequence[str]) -> int | None:
-        """The number of the right choice, if the row says it."""
+        """The index of the correct choice; None if the row does not give it."""
         name, value = first(row, self.answer)
         if is_empty(value):
             return None
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # what tables make of whole numbers where some are missing
+            value = int(value)  # columns of integers with missing values are read as floats
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise UserError(f"the {name} is neither a label, a number nor a text but {value!r}.")
         key = str(value).strip()
         if self.answer_as.startswith("index"):
             start = int(self.answer_as[-1])
             if not (key.isascii() and key.isdecimal() and start <= int(key) < start + len(texts)):
-                raise UserError(f"the {name} {value!r} is no number from {start} to {start + len(texts) - 1}.")
+                raise UserError(f"the {name} {value!r} is not a number from {start} to {start + len(texts) - 1}.")
             return int(key) - start
         same: list[int] = []
         if self.answer_as != "text":
@@ -117,15 +115,15 @@ class Fields(Section):
         if len(same) == 1:
             return same[0]
         if same:
-            raise UserError(f"the {name} {value!r} is choice {' and '.join(str(i + 1) for i in same)}; name it by its label.")
+            raise UserError(f"the {name} {value!r} is the text of choices {' and '.join(str(i + 1) for i in same)}; use its label.")
         names = "choices" if self.answer_as == "text" else f"labels {', '.join(labels)}"
         nor = ", nor a choice's text" if self.answer_as == "auto" else ""
-        hint = " If it counts the choices, declare `answer_as: index-from-0` or `index-from-1`." if key.isdecimal() else ""
+        hint = " If it is an index, declare `answer_as: index-from-0` or `index-from-1`." if key.isdecimal() else ""
         raise UserError(f"the {name} {value!r} is none of the {names}{nor}.{hint}")
 
 
 def value_at(row: Row, name: str) -> Any:
-    """The value of a column, or in nested objects of a dotted name; None if there is none.
+    """The value of a field; a dotted name may lead into nested objects. None if there is no such field.
 
     >>> value_at({"question": {"stem": "Where?"}}, "question.stem")
     'Where?'
@@ -139,7 +137,7 @@ def value_at(row: Row, name: str) -> Any:
 
 
 def first(row: Row, names: Sequence[str], needed: str = "") -> tuple[str, Any]:
-    """The first of ``names`` that has a value in the row, and the value; what is ``needed`` must at least have its column."""
+    """The first of ``names`` with a value in the row, and the value. If it is ``needed``, the row must have one of the fields."""
     for name in names:
         value = value_at(row, name)
         if not _is_missing(value) and not isinstance(value, dict):
@@ -150,8 +148,8 @@ def first(row: Row, names: Sequence[str], needed: str = "") -> tuple[str, Any]:
 
 
 def lacks(row: Row, names: Sequence[str], what: str) -> str:
-    has = ", ".join(map(str, row)) or "nothing"
-    return f"no {what}: looked for {' or '.join(names)}, the row has {has}. Declare under `fields` in YAML what it is called."
+    has = ", ".join(map(str, row)) or "no fields"
+    return f"no {what}: looked for {' or '.join(names)}; the row has {has}. Declare its name under `fields` in YAML."
 
 
 def letter(choice: int) -> str:
@@ -164,12 +162,12 @@ def is_empty(value: object) -> bool:
 
 
 def _is_missing(value: object) -> bool:
-    """Whether there is no value: None, or the NaN that tables write for it, which differs from itself."""
+    """Whether a value is missing: None, or NaN, which tables contain instead and which differs from itself."""
     return value is None or (isinstance(value, float) and value != value)
 
 
 def _in_columns(row: Row, names: Sequence[str]) -> tuple[list[Any], list[Any]] | None:
-    """Choices in columns of their own, labelled by what ``*`` stands for; None if there are no such columns."""
+    """Choices in separate fields, labeled by what ``*`` matches; None if there are no such fields."""
     found: list[tuple[str, Any]] = []
     for name in names:
         start, star, end = name.partition("*")
@@ -184,7 +182,7 @@ def _in_columns(row: Row, names: Sequence[str]) -> tuple[list[Any], list[Any]] |
 
 
 def _without_empty_end(choices: list[tuple[str, Any]]) -> tuple[list[Any], list[Any]]:
-    """Texts and labels; questions with fewer choices than there are columns leave the last ones empty."""
+    """Texts and labels, without empty ones at the end: a question may have fewer choices than the table has columns."""
     while choices and is_empty(choices[-1][1]):
         choices = choices[:-1]
     return [text for _, text in choices], [label for label, _ in choices]

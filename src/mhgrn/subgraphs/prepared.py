@@ -24,7 +24,8 @@ from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar
 from mhgrn.questions.datasets import Dataset
-from mhgrn.questions.question import Question, find_splits
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, count_sides, extract_all
 
 MARKER = "prepared.json"
@@ -216,10 +217,10 @@ def prepare(
     if graph.folder is None:
         raise UserError("save the graph first: a prepared data set names the graph it came from.")
     declared = Dataset.find(source, options.dataset)
-    splits = find_splits(declared)
+    splits = read_splits(declared)
     questions = [q for split in splits.values() for q in split]
     if not questions:
-        raise UserError(f"{source} holds no question.")
+        raise UserError(f"{source} contains no questions.")
     statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
     limits = Limits(options.max_nodes, options.max_degree)
     settings = options.settings(statement)

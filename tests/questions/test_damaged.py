@@ -14,10 +14,11 @@ import pytest
 
 from damage import IN_FILE, IN_TEXT, PACKERS
 from mhgrn.errors import UserError
-from mhgrn.questions.question import Question, check_questions, find_splits
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import check_questions, read_splits
 from mhgrn.starter import HERE
 
-QUICK = pytest.param(300, id="300 files")
+QUICK = pytest.param(150, id="150 files")
 LONG = pytest.param(2000, id="2,000 files", marks=pytest.mark.long)
 Rows = list[dict[str, Any]]
 
@@ -94,7 +95,7 @@ def test_a_damaged_file_is_refused_by_name_or_holds_questions(count: int, some_r
             found = check_questions(path)
             problems += [f"{what}: {told[:300]!r}" for told in found.problems if str(path) not in told]
             try:
-                questions = find_splits(path)["test"]
+                questions = read_splits(path)["test"]
             except UserError as error:
                 refused += 1
                 if str(path) not in str(error) or not found.problems:

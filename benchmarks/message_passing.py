@@ -1,27 +1,31 @@
-"""Multi-hop message passing: how fast, in how little memory, how near to what the machine can do.
+"""Speed and memory of multi-hop message passing, against other implementations and against the limits of the machine.
 
     python benchmarks/message_passing.py [--json FILE] [--kg GRAPH]
 
-One batch of 32 questions of real CommonsenseQA on real ConceptNet (``--data``). Everything is a forward and a backward pass; what
-depends on no parameter (the sorted edges, the dense matrices) is prepared beforehand in every form.
+One batch of 32 questions of real CommonsenseQA on real ConceptNet (``--data``). A step is a forward and a backward pass. What
+depends on no parameter (sorted edges, dense matrices) is prepared beforehand in every form.
 
-- against the dense reference (the paper's algorithm 1), graphs cut at 200 nodes so that it can run, each form at its best
-  micro-batch; the reference's rate is printed beside the machine's rate of matrix products. Memory at equal micro-batch;
-- the whole graph encoder from node features to score, for sentences 384 and 1024 wide;
-- against three RGCN layers of PyTorch Geometric on the same uncut edges, with and without leaving out what reaches no answer;
-- against the machine: bytes of states and floating-point operations of K = 3 at measured bandwidth and rate of products;
-- collating a batch of prepared questions as a share of a step of the encoder: joining its subgraphs, which were sorted for walking
-  when the data set was first used (mhgrn.batching.walk_store), and gathering the features of its concepts, 384 wide;
-- growth, by benchmarks/growth.py (``--no-growth`` leaves it out).
+- dense: the paper's algorithm 1 as matrix products. Graphs are cut at 200 nodes so that it fits into memory, and it runs at its
+  fastest micro-batch. Memory is compared at equal micro-batch;
+- encoder: the whole graph encoder from node features to score, for sentences 384 and 1024 wide;
+- RGCN: three RGCNConv layers of PyTorch Geometric on the same uncut edges, against K = 3 with and without pruning (skipping
+  what cannot reach an answer node);
+- machine: bytes of states and floating-point operations of K = 3 at the measured bandwidth and rate of matrix products;
+- collating: joining the subgraphs of a batch (mhgrn.batching.walk_store) and gathering the features of its concepts, 384 wide, as
+  a share of a step of the encoder;
+- growth with K, nodes, edges: benchmarks/growth.py (``--no-growth`` skips it).
 
-Each measurement is a fresh process, and the quickest of several repeats.
+Compared forms run in processes of their own and take turns. The median ratio of the rounds is printed with its quartiles, in
+wall-clock and in processor time (see benchmarks/measuring.py).
 """
 
 import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +33,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from measuring import best_of, graph_of, in_fresh_process, memory_of, subgraphs_of
+from graphs import DATA, graph_of, subgraphs_of
+from measuring import Comparison, Measure, Step, add_json_option, compare_processes, in_fresh_process, memory_of, write_json
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.batching.walk_store import WalkStore
 from mhgrn.config import MHGRNConfig
@@ -44,11 +49,11 @@ from mhgrn.subgraphs.extract import ANSWER, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions
 from mhgrn.subgraphs.prepared import prepare as prepare_questions
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, CAP = 100, 200
 MICRO_BATCHES = (1, 2, 5)  # graphs at once, for the reference; more is slower, and 160 are more than memory holds
 SHARED_MICRO_BATCH = 20  # at which memory is compared
 Form = Literal["compiled", "plain", "dense"]
+PARTS = ("messages", "encoder", "full_matrices", "rgcn", "collating")
 
 
 def collated(subgraphs: Sequence[Subgraph], schema: int, reach: Reach | None, micro: int) -> list[GraphBatch]:
@@ -99,25 +104,27 @@ def encoder_step(batches: Sequence[tuple[GraphBatch, torch.Tensor]], K: int, for
     return step
 
 
-def timed(
-    kind: str, subgraphs: list[Subgraph], schema: int, K: int, form: Form, micro: int, pruned: bool, repeats: int, width: int = 384
-) -> dict[str, float]:
-    """Seconds of a step over all graphs in micro-batches, and the memory it takes at its peak."""
+def make_step(
+    kind: str, subgraphs: list[Subgraph], schema: int, K: int, form: Form, micro: int, pruned: bool, width: int = 384
+) -> Step:
+    """A step over all graphs, ``micro`` of them at once."""
     reach = Reach((ANSWER,), K) if pruned else None
     batches = collated(subgraphs, schema, reach, micro)
     if kind == "encoder":
-        steps = [encoder_step([batch.sharing_features() for batch in batches], K, form, width)]
-    else:
-        for batch in batches:
-            prepare(batch, form)
-        steps = [messages_step(batch, K, form, pruned, full=kind == "full") for batch in batches]
+        return encoder_step([batch.sharing_features() for batch in batches], K, form, width)
+    for batch in batches:
+        prepare(batch, form)
+    steps = [messages_step(batch, K, form, pruned, full=kind == "full") for batch in batches]
 
     def step() -> None:
         for one in steps:
             one()
 
-    memory = memory_of(step)
-    return {"seconds": best_of(step, repeats), "memory": memory}
+    return step
+
+
+def memory_of_step(kind: str, subgraphs: list[Subgraph], schema: int, K: int, form: Form) -> int:
+    return memory_of(make_step(kind, subgraphs, schema, K, form, len(subgraphs), form == "compiled"))
 
 
 def dense_flops(subgraphs: Sequence[Subgraph], m: int, K: int) -> float:
@@ -126,20 +133,24 @@ def dense_flops(subgraphs: Sequence[Subgraph], m: int, K: int) -> float:
     return sum(4.0 * K * m * n * n * (WIDTH + 1) + 6.0 * (K - 1) * m * m * n * (WIDTH + 1) for n in sizes)
 
 
-def matrix_rate(repeats: int) -> float:
-    """Floating-point operations a second of a large matrix product."""
-    a, b = torch.randn(2000, 2000), torch.randn(2000, 2000)
-    return 2 * 2000**3 / best_of(lambda: a @ b, repeats)
+PRODUCT = 2000  # rows and columns of the matrices
+PRODUCT_FLOPS = 2 * PRODUCT**3
+COPIED = 50_000_000  # numbers that no cache holds
+COPIED_BYTES = 2 * 4 * COPIED  # half read, half written
 
 
-def bandwidth(repeats: int) -> float:
-    """Bytes a second of copying memory that no cache holds: half read, half written."""
-    a, b = torch.randn(50_000_000), torch.empty(50_000_000)
-    return 2 * 4 * len(a) / best_of(lambda: b.copy_(a), repeats)
+def matrix_product() -> Step:
+    a, b = torch.randn(PRODUCT, PRODUCT), torch.randn(PRODUCT, PRODUCT)
+    return lambda: a @ b
 
 
-def rgcn_step(subgraphs: list[Subgraph], schema: int, repeats: int) -> float:
-    """Seconds of three RGCN layers."""
+def copying() -> Step:
+    a, b = torch.randn(COPIED), torch.empty(COPIED)
+    return lambda: b.copy_(a)
+
+
+def rgcn_step(subgraphs: list[Subgraph], schema: int) -> Step:
+    """Three RGCN layers."""
     from torch_geometric.nn import RGCNConv  # type: ignore[import-untyped]
 
     batch = GraphBatch.collate(subgraphs, schema)
@@ -152,7 +163,7 @@ def rgcn_step(subgraphs: list[Subgraph], schema: int, repeats: int) -> float:
             h = layer(h, batch.edge_index, batch.edge_type)
         h.sum().backward()  # type: ignore[no-untyped-call]
 
-    return best_of(step, repeats)
+    return step
 
 
 def moved(subgraphs: list[Subgraph], schema: int, K: int) -> dict[str, float]:
@@ -181,10 +192,12 @@ def prepared(graph: KnowledgeGraph, data: Path, questions: int, folder: Path) ->
     return folder / "prepared"
 
 
-def collating(folder: Path, K: int, repeats: int) -> dict[str, float]:
+def collating_step(folder: Path, K: int, part: Literal["collate", "encoder"]) -> Step:
     data = PreparedData.load(folder)
     store, statements = WalkStore.beside(data, Reach((ANSWER,), K)), np.arange(data.statement_ptr[-1])
     assert store is not None, "no room for the sorted questions"
+    if part == "encoder":
+        return encoder_step([store.batch(statements, K)], K, "compiled", 384)
     features = RandomFeatures(384)
     features.require(data.used)
 
@@ -192,17 +205,7 @@ def collating(folder: Path, K: int, repeats: int) -> dict[str, float]:
         _, concepts = store.batch(statements, K)
         features.rows(concepts)
 
-    step = encoder_step([store.batch(statements, K)], K, "compiled", 384)
-    return {"collate": best_of(collate, 5 * repeats), "step": best_of(step, 5 * repeats)}  # milliseconds: the more the steadier
-
-
-def collating_shares(questions: Path, hops: Sequence[int], repeats: int) -> dict[int, float]:
-    shares = {}
-    for K in hops:
-        parts = in_fresh_process(collating, questions, K, repeats)
-        shares[K] = parts["collate"] / parts["step"]
-        print(f"K = {K}: collating an uncut batch takes {shares[K]:.1%} of a step of the encoder", flush=True)
-    return shares
+    return collate
 
 
 def main() -> None:
@@ -211,10 +214,10 @@ def main() -> None:
     parser.add_argument("--kg", type=Path, help="a graph built from the same assertions, to save time")
     parser.add_argument("--questions", type=int, default=32)
     parser.add_argument("--hops", type=int, nargs="+", default=[1, 2, 3, 4])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only-collating", action="store_true", help="the share of collating, and nothing else")
-    parser.add_argument("--no-growth", action="store_true", help="leave out benchmarks/growth.py")
-    parser.add_argument("--json", type=Path, help="write the ratios to this file")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of every comparison")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these comparisons, nothing else")
+    parser.add_argument("--no-growth", action="store_true", help="skip benchmarks/growth.py")
+    add_json_option(parser)
     options = parser.parse_args()
     source = options.data / "conceptnet" / "assertions-en.csv.gz"
     if not source.is_file() and options.kg is None:
@@ -224,98 +227,148 @@ def main() -> None:
         schema = len(graph.schema)
         cut, whole = (list(chain.from_iterable(subgraphs_of(graph, options.data, options.questions, cap))) for cap in (CAP, None))
         questions = prepared(graph, options.data, options.questions, Path(folder))
-        if options.only_collating:
-            result: dict[str, Any] = {"collating_share": collating_shares(questions, options.hops, options.repeats)}
-        else:
-            result = measured(cut, whole, questions, schema, options.hops, options.repeats)
-    if not options.no_growth and not options.only_collating:
+        result = Benchmark(cut, whole, questions, schema, options.hops, options.rounds).run(options.only)
+    if not options.no_growth:
         import growth
 
         result["exponents"] = growth.exponents(whole)
         print(f"growth: {result['exponents']}")
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, result)
 
 
-def measured(
-    cut: list[Subgraph], whole: list[Subgraph], questions: Path, schema: int, hops: list[int], repeats: int
-) -> dict[str, Any]:
-    m = 2 * schema
-    sizes = {"cut": cut, "uncut": whole}
-    counts = {k: f"{sum(len(s.concepts) for s in v):,} nodes, {2 * sum(len(s.head) for s in v):,} edges" for k, v in sizes.items()}
-    print(f"{len(cut)} graphs, d = {WIDTH}, {torch.get_num_threads()} threads")
-    print(f"cut at {CAP} nodes: {counts['cut']}; uncut: {counts['uncut']}")
-    rate = in_fresh_process(matrix_rate, repeats)
-    print(f"matrix products: {rate / 1e9:.0f} GFLOP/s")
-    result: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "graphs": len(cut),
-        "width": WIDTH,
-        "threads": torch.get_num_threads(),
-        "matrix_gflops": rate / 1e9,
-        "speedup": {},
-        "dense_fraction_of_matrix_rate": {},
-        "memory_ratio": {},
-        "encoder_speedup": {},
-    }
+@dataclass
+class Benchmark:
+    """Runs the comparisons, prints them and collects their numbers."""
 
-    def both(kind: str, K: int, micro: Sequence[int], width: int = 384) -> tuple[float, float, int]:
-        """Seconds of the reference at the best of some micro-batches, of the compiled form with all graphs at once, and which."""
-        dense = {
-            size: in_fresh_process(timed, kind, cut, schema, K, "dense", size, False, max(1, repeats // 2), width)["seconds"]
-            for size in micro
+    cut: list[Subgraph]
+    whole: list[Subgraph]
+    questions: Path
+    schema: int
+    hops: list[int]
+    rounds: int
+    micro_batches: dict[tuple[str, int], int] = field(default_factory=dict)  # fastest of the dense form, by kind and K
+    comparisons: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, parts: Sequence[str]) -> dict[str, Any]:
+        print(f"{len(self.cut)} graphs, d = {WIDTH}, {torch.get_num_threads()} threads, {self.rounds} rounds")
+        for title, graphs in ((f"cut at {CAP} nodes", self.cut), ("uncut", self.whole)):
+            print(f"{title}: {sum(len(s.concepts) for s in graphs):,} nodes, {2 * sum(len(s.head) for s in graphs):,} edges")
+        result: dict[str, Any] = {
+            "date": time.strftime("%Y-%m-%d"),
+            "graphs": len(self.cut),
+            "width": WIDTH,
+            "threads": torch.get_num_threads(),
+            "rounds": self.rounds,
         }
-        ours = in_fresh_process(timed, kind, cut, schema, K, "compiled", len(cut), True, repeats, width)["seconds"]
-        best = min(dense, key=dense.__getitem__)
-        return dense[best], ours, best
+        for part in parts:
+            result |= getattr(self, part)()
+        return result | {"comparisons": self.comparisons}
 
-    best = {}  # micro-batch of the reference, for each K
-    for K in hops:
-        dense, ours, best[K] = both("messages", K, MICRO_BATCHES)
-        fraction = dense_flops(cut, m, K) / dense / rate
-        result["speedup"][K], result["dense_fraction_of_matrix_rate"][K] = dense / ours, fraction
-        small = cut[:SHARED_MICRO_BATCH]
-        memory = [
-            in_fresh_process(timed, "messages", small, schema, K, form, len(small), form == "compiled", 1)["memory"]
-            for form in ("dense", "compiled")
-        ]
-        result["memory_ratio"][K] = memory[1] / memory[0]
-        print(
-            f"K = {K}: messages {dense / ours:6.1f} times as fast as dense (which reaches {fraction:.0%} of matrix products),"
-            f" {memory[1] / memory[0]:.3f} of the memory (both at {len(small)} graphs)",
-            flush=True,
+    def compare(self, name: str, makers: Mapping[str, Callable[[], Step]]) -> Comparison:
+        comparison = compare_processes(makers, self.rounds)
+        self.comparisons[name] = comparison.as_json()
+        return comparison
+
+    def dense_and_compiled(self, kind: str, K: int, width: int = 384) -> dict[str, Callable[[], Step]]:
+        """Both forms on the cut graphs, the dense one at its fastest micro-batch."""
+        made = partial(make_step, kind, self.cut, self.schema, K, width=width)
+        key = ("full" if kind == "full" else "messages", K)
+        if key not in self.micro_batches:
+            tried = {str(size): partial(made, form="dense", micro=size, pruned=False) for size in MICRO_BATCHES}
+            quick = compare_processes(tried, rounds=1)
+            self.micro_batches[key] = min(MICRO_BATCHES, key=lambda size: quick.seconds(str(size)).cpu.median)
+        return {
+            "dense": partial(made, form="dense", micro=self.micro_batches[key], pruned=False),
+            "compiled": partial(made, form="compiled", micro=len(self.cut), pruned=True),
+        }
+
+    def messages(self) -> dict[str, Any]:
+        speedup, memory_ratio, fraction = {}, {}, {}
+        for K in self.hops:
+            makers = self.dense_and_compiled("messages", K) | {"matrix product": matrix_product}
+            comparison = self.compare(f"messages, K = {K}", makers)
+            speedup[K] = comparison.ratio("dense", "compiled")
+            products = dense_flops(self.cut, 2 * self.schema, K) / PRODUCT_FLOPS
+            fraction[K] = comparison.ratio("matrix product", "dense").scaled(products)
+            small = self.cut[:SHARED_MICRO_BATCH]
+            dense, ours = (
+                in_fresh_process(memory_of_step, "messages", small, self.schema, K, form) for form in ("dense", "compiled")
+            )
+            memory_ratio[K] = dense / ours
+            print(f"K = {K}: messages are faster than dense by {speedup[K].times()}")
+            print(f"  dense reaches {fraction[K].wall.median:.0%} of the rate of matrix products")
+            print(f"  {memory_ratio[K]:.1f}x less memory than dense (both {len(small)} graphs at once)")
+            print(comparison.conditions(), flush=True)
+        return {
+            "speedup": as_json(speedup),
+            "memory_ratio": memory_ratio,
+            "dense_fraction_of_matrix_rate": as_json(fraction),
+        }
+
+    def encoder(self) -> dict[str, Any]:
+        speedup: dict[int, dict[int, Measure]] = {}
+        for width in (384, 1024):
+            speedup[width] = {}
+            for K in self.hops:
+                makers = self.dense_and_compiled("encoder", K, width)
+                comparison = self.compare(f"encoder, sentences {width} wide, K = {K}", makers)
+                speedup[width][K] = comparison.ratio("dense", "compiled")
+                print(f"K = {K}: the encoder, sentences {width} wide, is faster than dense by {speedup[width][K].times()}")
+                print(comparison.conditions(), flush=True)
+        return {"encoder_speedup": {width: as_json(by_hops) for width, by_hops in speedup.items()}}
+
+    def full_matrices(self) -> dict[str, Any]:
+        comparison = self.compare("full matrices, K = 2", self.dense_and_compiled("full", 2))
+        speedup = comparison.ratio("dense", "compiled")
+        print(f"K = 2, full matrices: faster than dense by {speedup.times()}")
+        print(comparison.conditions(), flush=True)
+        return {"full_matrix_speedup": speedup.as_json()}
+
+    def rgcn(self) -> dict[str, Any]:
+        """RGCN and the machine's limits in one comparison: both are measured against the same steps."""
+        ours = partial(make_step, "messages", self.whole, self.schema, 3, "compiled", len(self.whole))
+        comparison = self.compare(
+            "RGCN, K = 3",
+            {
+                "RGCN": partial(rgcn_step, self.whole, self.schema),
+                "pruned": partial(ours, pruned=True),
+                "unpruned": partial(ours, pruned=False),
+                "matrix product": matrix_product,
+                "copy": copying,
+            },
         )
-    for width in (384, 1024):
-        result["encoder_speedup"][width] = {}
-        for K in hops:
-            dense, ours, _ = both("encoder", K, [best[K]], width)
-            result["encoder_speedup"][width][K] = dense / ours
-            print(f"K = {K}: whole encoder, sentences {width} wide, {dense / ours:6.1f} times as fast as dense", flush=True)
-    dense, ours, _ = both("full", 2, MICRO_BATCHES[:2])
-    result["full_matrix_speedup"] = dense / ours
-    print(f"K = 2, full matrices: {dense / ours:.1f} times as fast as dense")
+        speedup = {name: comparison.ratio("RGCN", name) for name in ("pruned", "unpruned")}
+        for name, measure in speedup.items():
+            print(f"K = 3, uncut, {name}: faster than three RGCNConv layers by {measure.times()}")
+        work = moved(self.whole, self.schema, 3)
+        copies, products = work["bytes"] / COPIED_BYTES, work["flops"] / PRODUCT_FLOPS
+        reached = comparison.per_round(lambda t: (copies * t["copy"] + products * t["matrix product"]) / t["unpruned"])
+        product, copy = (comparison.seconds(name).wall.median for name in ("matrix product", "copy"))
+        print(
+            f"K = 3, uncut, unpruned: {work['bytes'] / 1e9:.2f} GB at {COPIED_BYTES / copy / 1e9:.1f} GB/s and"
+            f" {work['flops'] / 1e9:.1f} GFLOP at {PRODUCT_FLOPS / product / 1e9:.0f} GFLOP/s:"
+            f" {reached.wall.median:.0%} of that pace ({reached.wall.lower:.0%} to {reached.wall.upper:.0%})"
+        )
+        print(comparison.conditions(), flush=True)
+        return {"rgcn_speedup": as_json(speedup), "limit": {**work, "reached": reached.as_json()}}
 
-    rgcn = in_fresh_process(rgcn_step, whole, schema, repeats)
-    pruned, unpruned = (
-        in_fresh_process(timed, "messages", whole, schema, 3, "compiled", len(whole), prune, repeats)["seconds"]
-        for prune in (True, False)
-    )
-    result["rgcn_ratio"] = {"pruned": pruned / rgcn, "unpruned": unpruned / rgcn}
-    print(
-        f"K = 3, uncut: {pruned / rgcn:.3f} of the time of three RGCNConv layers, {unpruned / rgcn:.3f} without pruning", flush=True
-    )
+    def collating(self) -> dict[str, Any]:
+        shares = {}
+        for K in self.hops:
+            makers = {part: partial(collating_step, self.questions, K, part) for part in ("collate", "encoder")}
+            comparison = self.compare(f"collating, K = {K}", makers)
+            shares[K] = comparison.ratio("collate", "encoder")
+            wall = shares[K].wall
+            print(
+                f"K = {K}: collating an uncut batch takes {wall.median:.1%} ({wall.lower:.1%} to {wall.upper:.1%}) of a step of"
+                " the encoder"
+            )
+            print(comparison.conditions(), flush=True)
+        return {"collating_share": as_json(shares)}
 
-    speed = in_fresh_process(bandwidth, repeats)
-    work = in_fresh_process(moved, whole, schema, 3)
-    least = work["bytes"] / speed + work["flops"] / rate
-    result["bandwidth_fraction"] = least / unpruned
-    result["limit"] = {"bandwidth": speed, **work, "least_seconds": least, "seconds": unpruned}
-    print(
-        f"K = 3, uncut, no pruning: {work['bytes'] / 1e9:.2f} GB at {speed / 1e9:.1f} GB/s and {work['flops'] / 1e9:.1f} GFLOP"
-        f" at {rate / 1e9:.0f} GFLOP/s would take {least:.3f} s: {least / unpruned:.0%} of that pace is reached"
-    )
-    result["collating_share"] = collating_shares(questions, hops, repeats)
-    return result
+
+def as_json(measures: dict[Any, Measure]) -> dict[Any, Any]:
+    return {key: measure.as_json() for key, measure in measures.items()}
 
 
 if __name__ == "__main__":

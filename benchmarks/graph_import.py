@@ -1,34 +1,33 @@
 """Import of ConceptNet: rate, peak memory, growth of time with the number of rows, and the time to open the graph.
 
-    python benchmarks/graph_import.py [--data DIR] [--rows 1000000 4000000 16000000] [--repeats 3] [--json FILE]
+    python benchmarks/graph_import.py [--data DIR] [--rows 1000000 4000000 16000000] [--rounds 3] [--json FILE]
 
-Reads ``DIR/conceptnet/assertions-en.csv.gz``; DIR is ``../shared/data`` if not named. Every measurement is a fresh process, after
-one that compiles the kernels. A time is that of building the graph and saving it; starting Python and loading modules is given
-apart. The larger files are the same rows again and again, the concepts renamed each time.
+Reads ``DIR/conceptnet/assertions-en.csv.gz`` (DIR defaults to ``../shared/data``). Every build runs in a fresh process, after one
+that compiles the kernels, and the sizes take turns. A time covers building the graph and saving it; the time to start Python and
+load modules is printed separately. The larger files repeat the same rows with renamed concepts.
 """
 
 import argparse
 import gzip
 import itertools
-import json
-import os
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from measuring import GB, MB, in_fresh_process, timed_build, timed_opening
+from graphs import DATA, timed_build, timed_opening
+from measuring import GB, MB, Measure, Sample, add_json_option, compare, in_fresh_process, write_json
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 WARM = 20_000  # rows
 AT_ONCE = 1 << 23  # bytes
 
 
 def write_copies(source: Path, target: Path, rows: int) -> None:
-    """So many rows: the file over and over, from the second time on with a word before each name (names stay letters)."""
+    """Repeat a file until it has so many rows; every copy but the first has a prefix of letters before each name."""
     with gzip.GzipFile(target, "wb", compresslevel=1, mtime=0) as out:
         for copy in itertools.count():
             word = f"copy{''.join(chr(97 + int(digit)) for digit in str(copy))}_" if copy else ""
@@ -40,54 +39,70 @@ def write_copies(source: Path, target: Path, rows: int) -> None:
                 return
 
 
-def measured(source: Path, target: Path, repeats: int) -> dict[str, float]:
-    """The build with the median time of several, with the greatest peak memory and the least time of them."""
-    builds = [in_fresh_process(timed_build, source, target, time.time()) for _ in range(repeats)]
-    typical = sorted(builds, key=lambda found: found["seconds"])[(repeats - 1) // 2]
-    peak, best = max(found["peak"] for found in builds), min(found["seconds"] for found in builds)
-    return {**typical, "peak": peak, "best": best, "rate": typical["rows"] / typical["seconds"]}
+@dataclass
+class Builds:
+    """Takes samples of building one graph; keeps what else a build reports."""
+
+    source: Path
+    target: Path
+    last: dict[str, float] = field(default_factory=dict)
+    peak: float = 0.0  # greatest of all builds, bytes
+
+    def __call__(self) -> Sample:
+        self.last = in_fresh_process(timed_build, self.source, self.target, time.time())
+        self.peak = max(self.peak, self.last["peak"])
+        return Sample(self.last["wall"], self.last["cpu"], self.last["machine"])
+
+    def numbers(self, seconds: Measure) -> dict[str, Any]:
+        counts = {key: self.last[key] for key in ("rows", "concepts", "facts", "start_up")}
+        return {**counts, "peak": self.peak, "seconds": seconds.as_json(), "rate": counts["rows"] / seconds.wall.median}
 
 
-def shown(found: dict[str, float]) -> str:
-    return f"{found['seconds']:6.2f} s, {found['rate']:9,.0f} rows/s, peak memory {found['peak'] / GB:.2f} GB"
+def shown(found: dict[str, Any], seconds: Measure) -> str:
+    return (
+        f"{seconds.wall.text(' s')}, processor {seconds.cpu.text(' s')}; {found['rate']:,.0f} rows/s,"
+        f" peak memory {found['peak'] / GB:.2f} GB"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds conceptnet/assertions-en.csv.gz")
     parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 4_000_000, 16_000_000], help="sizes to compare")
-    parser.add_argument("--repeats", type=int, default=3, help="builds of which the median is taken")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--rounds", type=int, default=3, help="builds of each size")
+    add_json_option(parser)
     options = parser.parse_args()
     source = options.data / "conceptnet" / "assertions-en.csv.gz"
     if not source.is_file():
         parser.error(f"{source} does not exist; name the folder of the data sets with --data.")
-    if min(options.rows, default=1) < 1 or options.repeats < 1:
-        parser.error("--rows and --repeats must be at least 1.")
-    load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as place:
-        copies, folder = Path(place) / "copies.csv.gz", Path(place) / "graph"
-        write_copies(source, copies, WARM)
-        in_fresh_process(timed_build, copies, Path(place) / "warm", time.time())
-        imported = measured(source, folder, options.repeats)
-        print(f"{source.name}: {imported['rows']:,} rows, {imported['concepts']:,} concepts, {imported['facts']:,} facts")
-        print(f"  {shown(imported)} (median of {options.repeats}; load before: {load:.1f})")
-        best = f"best {imported['best']:.2f} s, {imported['rows'] / imported['best']:,.0f} rows/s"
-        print(f"  {best}; processor time {imported['cpu']:.2f} s; starting Python {imported['start_up']:.2f} s", flush=True)
-        openings = [in_fresh_process(timed_opening, folder) for _ in range(options.repeats)]
-        opened = {key: statistics.median(found[key] for found in openings) for key in ("seconds", "growth")}
-        print(f"  opened in {1000 * opened['seconds']:.1f} ms, memory grew by {opened['growth'] / MB:.1f} MB", flush=True)
-        result: dict[str, Any] = {"load": load, "imported": imported, "opened": opened, "sizes": []}
+    if min(options.rows, default=1) < 1 or options.rounds < 1:
+        parser.error("--rows and --rounds must be at least 1.")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        write_copies(source, place / "warm.csv.gz", WARM)
+        in_fresh_process(timed_build, place / "warm.csv.gz", place / "warm", time.time())  # compiles the kernels
+        builds = {source.name: Builds(source, place / "graph")}
         for rows in options.rows:
-            write_copies(source, copies, rows)
-            result["sizes"].append(found := measured(copies, Path(place) / "large", 1))
-            print(f"{rows:12,} rows: {shown(found)}, {found['concepts']:,} concepts", flush=True)
+            write_copies(source, place / f"{rows}.csv.gz", rows)
+            builds[f"{rows:,} rows"] = Builds(place / f"{rows}.csv.gz", place / "large")
+        comparison = compare(builds, options.rounds, warm_up=0)
+        openings = [in_fresh_process(timed_opening, place / "graph") for _ in range(options.rounds)]
+    numbers = {name: build.numbers(comparison.seconds(name)) for name, build in builds.items()}
+    for name, found in numbers.items():
+        print(f"{name}: {found['rows']:,} rows, {found['concepts']:,} concepts, {found['facts']:,} facts")
+        print(f"  {shown(found, comparison.seconds(name))}")
+    imported, *sizes = numbers.values()
+    print(f"starting Python and loading modules: {imported['start_up']:.2f} s")
+    opened = {key: statistics.median(found[key] for found in openings) for key in ("seconds", "growth")}
+    print(f"opening {source.name}: {1000 * opened['seconds']:.1f} ms, memory grew by {opened['growth'] / MB:.1f} MB")
+    result = comparison.as_json() | {"imported": imported, "opened": opened, "sizes": sizes}
     if len(set(options.rows)) > 1:
-        seconds = [found["seconds"] for found in result["sizes"]]
-        result["exponent"] = float(np.polyfit(np.log(options.rows), np.log(seconds), 1)[0])
-        print(f"time grows as the number of rows to the power of {result['exponent']:.2f}")
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        names, logs = list(builds)[1:], np.log(options.rows)
+        exponent = comparison.per_round(lambda t: float(np.polyfit(logs, np.log([t[name] for name in names]), 1)[0]))
+        result["exponent"] = exponent.as_json()
+        print(f"time grows as rows to the power of {exponent.wall.text()}, processor time {exponent.cpu.text()}")
+    print(comparison.conditions())
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,33 @@
-"""How time and peak memory of multi-hop message passing grow, with fitted exponents; the paper's figure 7 and table 2, measured.
+"""Growth of time and peak memory of multi-hop message passing, with fitted exponents; the paper's figure 7 and table 2, measured.
 
     python benchmarks/growth.py [--json FILE] [--plots FOLDER] [--quick]
 
 A step is a forward and a backward pass, d = 100, from a batch's edges to all gradients: sorting the edges is part of it.
 
-Time is the processor time of a process with one thread, the least of several steps after a first one, and memory once taken is kept
-between steps of one size (the price of fresh pages depends on others): what else runs on the machine changes little. In parts 1 and
-2 each size has its own process; K, nodes and part 2 have two, of which the quicker counts. Large tensors are in huge pages where
-the system has them, as under the ``mhgrn`` command: with small ones an address takes the longer to find the more memory is in use.
-Memory is how far a last step raises the process's peak resident memory, free memory having been given back before.
+Time is the processor time of a process with one thread, the least of several steps after a first one. Memory is kept between steps
+of one size, because the cost of fresh pages depends on what else runs. In parts 1 and 2 each size has its own process. The sizes
+take turns for several rounds; every round gives an exponent, and the median of these is reported with its quartiles. Large tensors
+are in huge pages where the system has them, as under the ``mhgrn`` command: with small pages, address translation gets slower the
+more memory is in use. Memory is how far a last step raises the process's peak resident memory, after free memory was returned.
 An exponent is the slope of a least-squares line through the logarithms of the larger half of the sizes: 1 is linear.
 
 1. In K, nodes (at a fixed degree), edges (in one graph of a fixed number of nodes), relation types and the largest degree (both
-   at fixed nodes and edges). Everything random and uniform, which gives most states; nothing is pruned. The first hop costs less
-   than half of another: what a further hop costs, (t(2K) - t(K))/K, is printed too. While n is small, time in nodes includes that
-   less and less of the graph fits into caches, so n goes up to 8 GB of memory: the larger half is beyond all caches.
-2. t(2K)/t(K) with everything left out that reaches no answer node: on the random graphs in which K grows, and on a batch of
-   questions, of the whole graph encoder, from features to score, and of its messages alone. A question has few answer nodes: the
-   last hops are nearly free, which raises the ratio at small K, while a further hop's cost stays the same. No line is fitted here
-   that would even things out.
+   at fixed nodes and edges). Everything is random and uniform, which gives most states, and nothing is pruned. The first hop costs
+   less than half of another, so the cost of a further hop, (t(2K) - t(K))/K, is printed too. While n is small, time in nodes
+   includes that less and less of the graph fits into caches, so n goes up to 8 GB of memory: the larger half exceeds all caches.
+2. t(2K)/t(K) with pruning (everything skipped that reaches no answer node): on the random graphs in which K grows, and on a batch
+   of questions for the whole graph encoder, from features to score, and for its messages alone. A question has few answer nodes:
+   the last hops are nearly free, which raises the ratio at small K, while the cost of a further hop stays the same. No line is
+   fitted here.
 3. Table 2: K hops of MHGRN, K layers of RGCN (PyTorch Geometric's ``RGCNConv``), and all simple paths of at most K hops from
    question to answer nodes as KagNet reads them (found and stored, not yet encoded). The dense graph has every edge of every
-   relation, the sparse one Δ edges of each relation out of each node; half of the nodes are the question's, half the answer's.
-4. Figure 7: the same on a batch of 32 questions with 5 choices, by K and by the nodes a graph may have. Real CommonsenseQA where
+   relation, the sparse one Δ edges of each relation out of each node. Half of the nodes are the question's, half the answer's.
+4. Figure 7: the same on a batch of 32 questions with 5 choices, by K and by the nodes a graph may have. Real CommonsenseQA if
    ``../shared/data`` holds it, graphs of about its shape otherwise. More than 5 million walks are not enumerated.
 """
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import tempfile
@@ -44,7 +43,9 @@ import torch
 from torch import Tensor
 
 import message_passing
-from measuring import GB, MB, graph_of, in_fresh_process, peak, resident
+from graphs import DATA, graph_of
+from measuring import GB, MB, Comparison, Sample, Spread, Step, add_json_option, compare, in_fresh_process, machine_time, write_json
+from measuring import memory_of as peak_of
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.compiled import buffers
 from mhgrn.drawing.figures import plotting, write_figure
@@ -57,13 +58,11 @@ from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
 from mhgrn.subgraphs.prepared import ground
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 WIDTH, TEXT_WIDTH, SCHEMA = 100, 384, 17
 MOST_WALKS = 5_000_000
 LEAST_SECONDS, MOST_SECONDS, MOST_STEPS = 0.5, 40.0, 50  # spent on the time of one point
 PRUNED = ("pruned", "real encoder", "real messages")
-Step = Callable[[], object]
-Point = dict[str, float | None]  # size, seconds, memory; None where a method gave up
+Point = dict[str, float | None]  # size, seconds, memory, totals of all steps; None where a method gave up
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,7 @@ METHODS: dict[str, Callable[[GraphBatch, int], Step | None]] = {
 
 
 def keep_memory() -> None:
-    """Have freed memory used again rather than given back and asked for anew, page by page, at a price that others on the
-    machine decide."""
+    """Make malloc keep freed memory: the cost of fresh pages depends on what else runs on the machine."""
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
     libc = ctypes.CDLL(None)
     libc.mallopt(M_MMAP_MAX, 0)
@@ -196,14 +194,16 @@ def series(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], 
         if step is not None:
             step()  # takes the memory that later ones use again
         times: list[float] = []
+        machine, began_all = machine_time(), time.perf_counter()
         while step is not None and len(times) < MOST_STEPS and (len(times) < rounds or sum(times) < LEAST_SECONDS):
             began = time.process_time()
             step()
             times.append(time.process_time() - began)
             if sum(times) > MOST_SECONDS:
                 break
+        totals = {"wall": time.perf_counter() - began_all, "cpu": sum(times), "machine": machine_time() - machine}
         memory = None if step is None else memory_of(step)  # last: what it gives back comes again in small pages
-        points.append({"size": size, "seconds": min(times, default=None), "memory": memory})
+        points.append({"size": size, "seconds": min(times, default=None), "memory": memory, **totals})
         del step
         forget()  # another size's arrays would be in the way
     return points
@@ -215,22 +215,27 @@ def forget() -> None:
     ctypes.CDLL(None).malloc_trim(0)
 
 
-def apart(method: str, graphs: Sequence[tuple[float, Callable[[], GraphBatch], int]], rounds: int, passes: int = 1) -> list[Point]:
-    """:func:`series` with a fresh process for each size: what was measured before leaves its memory in pieces.
+Graphs = Sequence[tuple[float, Callable[[], GraphBatch], int]]
 
-    Of several passes through all sizes the one with the least time counts, for each size.
-    """
-    found = [[in_fresh_process(series, method, [graph], rounds)[0] for graph in graphs] for _ in range(passes)]
-    return [min(points, key=lambda point: point["seconds"] or 0.0) for points in zip(*found, strict=True)]
+
+def in_turns(method: str, graphs: Graphs, steps: int, rounds: int) -> tuple[list[list[Point]], Comparison]:
+    """The points of every round: the sizes take turns, each point in a fresh process that no earlier size has fragmented."""
+    found: dict[str, list[Point]] = {}
+
+    def point(name: str, graph: tuple[float, Callable[[], GraphBatch], int]) -> Sample:
+        one = in_fresh_process(series, method, [graph], steps)[0]
+        found.setdefault(name, []).append(one)
+        return Sample(one["wall"] or 0.0, one["cpu"] or 0.0, one["machine"] or 0.0)
+
+    forms = {str(number): partial(point, str(number), graph) for number, graph in enumerate(graphs)}
+    comparison = compare(forms, rounds, warm_up=0, threads=1)
+    return [list(points) for points in zip(*found.values(), strict=True)], comparison
 
 
 def memory_of(step: Step) -> int:
-    """How much more memory is resident at the peak of a step."""
+    """Peak memory of a step, after memory kept for later was returned."""
     forget()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew from here
-    before = resident()
-    step()
-    return peak() - before
+    return peak_of(step)
 
 
 def exponent(points: Sequence[Point], what: str) -> float:
@@ -245,8 +250,25 @@ def line(points: Sequence[Point], what: str) -> tuple[Any, Any]:
     return x, np.polyfit(x, y, 1)
 
 
-def fitted(points: list[Point]) -> dict[str, Any]:
-    return {"points": points, "time": exponent(points, "seconds"), "memory": exponent(points, "memory")}
+def fitted(rounds: list[list[Point]]) -> dict[str, Any]:
+    """Exponents of every round; points are medians over the rounds."""
+    found: dict[str, Any] = {"points": middle(rounds)}
+    for name, what in (("time", "seconds"), ("memory", "memory")):
+        spread = Spread.of(exponent(points, what) for points in rounds)
+        found |= {name: spread.median, f"{name}_quartiles": (spread.lower, spread.upper)}
+    return found
+
+
+def middle(rounds: list[list[Point]]) -> list[Point]:
+    """For every size the median over the rounds."""
+    found: list[Point] = []
+    for points in zip(*rounds, strict=True):
+        gave_up = points[0]["seconds"] is None
+        found.append(
+            {"size": points[0]["size"]}
+            | {w: None if gave_up else Spread.of(p[w] or 0.0 for p in points).median for w in ("seconds", "memory")}
+        )
+    return found
 
 
 def axes(quick: bool) -> dict[str, list[Shape]]:
@@ -276,14 +298,16 @@ def size_of(axis: str, shape: Shape) -> int:
 
 def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> dict[str, Any]:
     """The exponents on random graphs, and t(2K)/t(K) on random graphs and on a batch of ``subgraphs``; ``only`` some of them."""
-    rounds = 1 if quick else 3
+    steps, rounds = (1, 1) if quick else (3, 3)
     shapes = axes(quick)
     found: dict[str, Any] = {}
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # for the processes below: torch reads it when it first takes memory
     for axis in shapes:
         if not only or axis in only:
             graphs = [(size_of(axis, s), s.batch, s.hops) for s in shapes[axis]]
-            found[axis] = fitted(apart("MHGRN", graphs, rounds, passes=2 if axis in ("K", "nodes") and not quick else 1))
+            points, comparison = in_turns("MHGRN", graphs, steps, rounds)
+            found[axis] = fitted(points) | {"others_share": comparison.others}
+            print(f"{axis}: measured\n{comparison.conditions()}", flush=True)
     base, depths = shapes["K"][0], (1, 2, 4) if quick else (1, 2, 4, 8, 16)
     real = [(K, partial(GraphBatch.collate, subgraphs, SCHEMA, Reach((ANSWER,), K)), K) for K in depths]
     batches: dict[str, Any] = {
@@ -293,15 +317,26 @@ def grow(quick: bool, subgraphs: list[Subgraph], only: Sequence[str] = ()) -> di
     }
     for name in PRUNED:
         if not only or name in only:
-            points = apart(
-                "encoder" if name == "real encoder" else "MHGRN, pruned", batches[name], rounds, passes=1 if quick else 2
-            )
-            seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
-            found[name] = {"points": points, "doubled": {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}}
+            method = "encoder" if name == "real encoder" else "MHGRN, pruned"
+            points, comparison = in_turns(method, batches[name], steps, rounds)
+            print(f"{name}: measured\n{comparison.conditions()}", flush=True)
+            of_rounds = [doubled(one) for one in points]
+            found[name] = {
+                "points": middle(points),
+                "doubled": {K: Spread.of(one[K] for one in of_rounds).median for K in of_rounds[0]},
+                "doubled_rounds": of_rounds,
+                "others_share": comparison.others,
+            }
     for axis in ("K", *PRUNED):
         if axis in found:
             found[axis]["further_hop"] = further_hop(found[axis]["points"])
     return found
+
+
+def doubled(points: Sequence[Point]) -> dict[int, float]:
+    """t(2K)/t(K)."""
+    seconds = {int(p["size"] or 0): p["seconds"] or 0.0 for p in points}
+    return {K: seconds[2 * K] / seconds[K] for K in seconds if 2 * K in seconds}
 
 
 def further_hop(points: Sequence[Point]) -> dict[int, float]:
@@ -317,8 +352,8 @@ def exponents(subgraphs: list[Subgraph], quick: bool = False) -> dict[str, dict[
 
 def summary(found: dict[str, Any]) -> dict[str, dict[str, float]]:
     fits = {axis: {w: round(entry[w], 2) for w in ("time", "memory")} for axis, entry in found.items() if axis not in PRUNED}
-    doubled = {axis: found[axis]["doubled"].items() for axis in PRUNED if axis in found}
-    return fits | {axis: {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in ratios} for axis, ratios in doubled.items()}
+    ratios = {axis: found[axis]["doubled"].items() for axis in PRUNED if axis in found}
+    return fits | {axis: {f"t({2 * K})/t({K})": round(ratio, 2) for K, ratio in of} for axis, of in ratios.items()}
 
 
 def table_2(quick: bool) -> dict[str, Any]:
@@ -352,7 +387,7 @@ def table_2(quick: bool) -> dict[str, Any]:
                     for v in values
                 ]
                 points = series(method, graphs, rounds)
-                entry = fitted(points)
+                entry = fitted([points])
                 if few and axis == "K":
                     entry["a_hop"] = {what: a_hop(points, what) for what in ("seconds", "memory")}
                 found.setdefault(kind, {}).setdefault(method, {})[axis] = entry
@@ -402,12 +437,17 @@ def figure_7(batches: list[list[Subgraph]], depths: Sequence[int], rounds: int) 
     }
 
 
+def quartiles(entry: dict[str, Any], what: str) -> str:
+    lower, upper = entry[f"{what}_quartiles"]
+    return f"{entry[what]:.2f} ({lower:.2f} to {upper:.2f})"
+
+
 def print_growth(found: dict[str, Any]) -> None:
     for axis, entry in found.items():
         if axis not in PRUNED:
             first, last = entry["points"][0], entry["points"][-1]
             largest = f"{last['seconds']:.2f} s and {last['memory'] / MB:,.0f} MB at {last['size']:,}"
-            print(f"{axis:<10} {first['size']:,} … {largest}: time ^ {entry['time']:.2f}, memory ^ {entry['memory']:.2f}")
+            print(f"{axis:<10} {first['size']:,} … {largest}: time ^ {quartiles(entry, 'time')}, memory ^ {entry['memory']:.2f}")
     for axis, ratios in summary(found).items():
         if axis in PRUNED:
             print(f"{axis:<16}" + ", ".join(f"{ratio} = {value}" for ratio, value in ratios.items()))
@@ -471,13 +511,11 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kg", type=Path, help="a built graph; otherwise one is built from ../shared/data, if that exists")
-    parser.add_argument("--json", type=Path, help="write all points and exponents to this file")
+    parser.add_argument("--kg", type=Path, help="folder of a built graph; default: built from ../shared/data, if that exists")
+    add_json_option(parser)
     parser.add_argument("--plots", type=Path, help="write growth.svg and figure-7.svg into this folder")
-    parser.add_argument(
-        "--only", nargs="+", default=[], choices=(*axes(True), *PRUNED), help="these of parts 1 and 2, nothing else"
-    )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, which show only that everything runs")
+    parser.add_argument("--only", nargs="+", default=[], choices=(*axes(True), *PRUNED), help="only these of parts 1 and 2")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that everything runs")
     options = parser.parse_args()
     caps = (50, 100) if options.quick else (25, 50, 100, 200)
     real = DATA.is_dir() and not options.quick
@@ -492,14 +530,13 @@ def main() -> None:
     numbers["exponents"] = summary(numbers["growth"])
     print_growth(numbers["growth"])
     if not options.only:
-        compare(numbers, batches, options.quick)
-    if options.json:
-        options.json.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        compare_methods(numbers, batches, options.quick)
+    write_json(options.json, numbers)
     if options.plots and not options.only:
         plot(numbers, options.plots)
 
 
-def compare(numbers: dict[str, Any], batches: list[list[Subgraph]], quick: bool) -> None:
+def compare_methods(numbers: dict[str, Any], batches: list[list[Subgraph]], quick: bool) -> None:
     """Parts 3 and 4, added to ``numbers``."""
     print("table 2, measured (paths in K: the factor of one more hop)", flush=True)
     numbers["table_2"] = in_fresh_process(table_2, quick)

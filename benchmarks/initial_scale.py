@@ -1,17 +1,18 @@
-"""Trainable at any depth: what each hop's weights and messages feel at the start, and how training goes on from there.
+"""Trainability at any depth: sizes of messages and gradients of each hop at the start, and the training curves that follow.
 
     python benchmarks/initial_scale.py [--data DIR] [--kg GRAPH] [--json FILE] [--plots FOLDER]
 
-Two settings of ``mhgrn.initial_scale`` on CommonsenseQA from DIR (``../shared/data`` if not named): 0.02, as published, and
-``level``, the default. The graph is built from DIR's ``conceptnet/assertions-en.csv.gz`` unless one is named.
+Two values of the setting ``mhgrn.initial_scale`` on CommonsenseQA from DIR (default: ``../shared/data``): 0.02, as published, and
+``level``, the default. The graph is built from DIR's ``conceptnet/assertions-en.csv.gz`` unless ``--kg`` names one.
 
-1. For K = 1 … 4 and 8, before the first step, at dropout 0, on one batch of questions and as the mean (geometric) of a few seeds:
-   the size of the messages z^k (root mean square over the nodes that a walk of k hops reaches), the norm of the loss's gradient by
-   W^k, and that of its gradient by z^k.
-2. For K = 1 … 4, the loss of every step and the dev accuracy of every epoch, trained as ``mhgrn.train`` does, with one thread; and
-   the size of the messages after that.
+1. For K = 1 … 4 and 8, before the first step, at dropout 0, on one batch of questions, as geometric mean over seeds: the size of
+   the messages z^k (root mean square over the nodes that a walk of k hops reaches), the norm of the loss's gradient by W^k, and
+   the norm of its gradient by z^k.
+2. For K = 1 … 4, the loss of every step and the dev accuracy of every epoch, trained as ``mhgrn.train`` does with one thread, and
+   the size of the messages afterwards.
 
-Graphs are cut at 50 nodes. The score sees the graph's vector alone (text still steers attention), and node features are random.
+Graphs are cut at 50 nodes. The score sees the graph's vector alone (text still enters attention), and node features are random.
+The numbers do not depend on the machine's load.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from measuring import graph_of
+from graphs import DATA, graph_of
+from measuring import add_json_option, write_json
 from mhgrn.config import Config
 from mhgrn.drawing.figures import plotting, write_figure
 from mhgrn.errors import UserError
@@ -41,7 +43,6 @@ from mhgrn.text.encoder import TextEncoder
 from mhgrn.training.examples import Examples, accuracy, question_losses
 from mhgrn.training.loop import set_seed
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 SCALES = {"published": "0.02", "level": "level"}
 NORMS = ("messages", "by_weights", "by_messages")
 
@@ -92,7 +93,7 @@ def norms_of(examples: Examples, questions: int) -> dict[str, list[float]]:
 
 
 def fresh(name: str, hops: int, data: PreparedData, graph: KnowledgeGraph, encoder: TextEncoder, seed: int) -> Examples:
-    """The data with an untrained model, whose score is blind to the text."""
+    """The data with an untrained model whose score does not see the text."""
     config = Config.load(overrides=["features=random", f"mhgrn.initial_scale={SCALES[name]}", f"mhgrn.hops={hops}"])
     features = open_features(config.features, graph, encoder)
     set_seed(seed)
@@ -139,9 +140,9 @@ def curves(
 
 
 def learn(examples: Examples, epochs: int) -> Iterator[list[float]]:
-    """The losses of an epoch's steps; the optimiser and its settings are those of ``mhgrn.train``."""
+    """The losses of an epoch's steps; the optimizer and its settings are those of ``mhgrn.train``."""
     settings, model = examples.run.config.training, examples.run.model
-    optimiser = torch.optim.RAdam(
+    optimizer = torch.optim.RAdam(
         model.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, decoupled_weight_decay=True
     )
     order, shuffler = np.array(examples.data.split("train")), np.random.default_rng(0)
@@ -150,11 +151,11 @@ def learn(examples: Examples, epochs: int) -> Iterator[list[float]]:
         shuffled, losses = shuffler.permutation(order), []
         for start in range(0, len(order), settings.batch_size):
             batch = examples.batch(shuffled[start : start + settings.batch_size].tolist())
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss = question_losses(examples.scores(batch, live_text=False), batch).mean()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-            optimiser.step()
+            optimizer.step()
             losses.append(float(loss.detach()))
         yield losses
 
@@ -166,7 +167,7 @@ def smooth(values: Sequence[float]) -> list[float]:
 
 def plot(numbers: dict[str, Any], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    colours = {"published": "tab:orange", "level": "tab:blue"}
+    colors = {"published": "tab:orange", "level": "tab:blue"}
     with plotting():
         from matplotlib.figure import Figure
 
@@ -177,7 +178,7 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
             for row in numbers["starts"]:
                 longest = row["K"] == max(r["K"] for r in numbers["starts"])
                 label = row["scale"] if longest else None
-                axes.semilogy(range(1, row["K"] + 1), row[what], "o-", markersize=3, color=colours[row["scale"]], label=label)
+                axes.semilogy(range(1, row["K"] + 1), row[what], "o-", markersize=3, color=colors[row["scale"]], label=label)
             axes.set_title(title, fontsize=10)
             axes.set_xlabel("hop k")
         figure.axes[0].legend(fontsize=8)
@@ -192,7 +193,7 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
                 for row in numbers["curves"]:
                     if row["K"] == hops:
                         y = smooth(row[what]) if what == "loss" else row[what]
-                        axes.plot(range(1, len(y) + 1), y, color=colours[row["scale"]], label=row["scale"])
+                        axes.plot(range(1, len(y) + 1), y, color=colors[row["scale"]], label=row["scale"])
                 axes.set_title("" if line else f"K = {hops}", fontsize=10)
                 axes.set_xlabel("epoch" if line else "step")
                 axes.set_ylabel("" if column else label)
@@ -206,12 +207,12 @@ def main() -> None:
     parser.add_argument("--kg", type=Path, help="folder of a built graph")
     parser.add_argument("--train", type=int, default=1920, help="training questions")
     parser.add_argument("--dev", type=int, default=320, help="dev questions")
-    parser.add_argument("--max-nodes", type=int, default=50, help="of a graph, so that steps are quick")
+    parser.add_argument("--max-nodes", type=int, default=50, help="maximum nodes of a graph")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--start-depths", type=int, nargs="+", default=[1, 2, 3, 4, 8], metavar="K", help="for part 1")
     parser.add_argument("--depths", type=int, nargs="+", default=[1, 2, 3, 4], metavar="K", help="for part 2")
     parser.add_argument("--seeds", type=int, default=3, help="for part 1")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    add_json_option(parser)
     parser.add_argument("--plots", type=Path, help="write depth-start.svg and depth-curves.svg into this folder")
     options = parser.parse_args()
     if not options.data.is_dir():
@@ -225,8 +226,7 @@ def main() -> None:
         encoder = TextEncoder(Config().text)
         numbers["starts"] = starts(data, graph, encoder, options.start_depths, 32, options.seeds)
         numbers["curves"] = curves(data, graph, encoder, options.depths, options.epochs)
-    if options.json:
-        options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, numbers)
     if options.plots:
         plot(numbers, options.plots)
 

@@ -1,35 +1,82 @@
-"""The benchmarks of the graph side run from beginning to end at a tiny size and count what they were given."""
+"""The benchmarks run from beginning to end at a tiny size, in this process; long tests run them as a user does."""
 
 import gzip
+import importlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import measuring
+from measuring import MB, Comparison
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-def run(script: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, BENCHMARKS / script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+def called_here(function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
+    return function(*arguments)
 
 
-def numbers(script: str, place: Path, *arguments: object) -> dict[str, Any]:
-    """What a benchmark writes as JSON, after checking that it leaves nothing else behind."""
+def compared_here(
+    makers: dict[str, Callable[[], measuring.Step]], rounds: int, warm_up: int = 1, threads: int | None = None
+) -> Comparison:
+    steps = {name: maker() for name, maker in makers.items()}
+    found = measuring.compare({name: lambda step=step: measuring.sample(step) for name, step in steps.items()}, rounds, warm_up)
+    return Comparison(found.samples, found.threads, found.cores, dict.fromkeys(makers, int(MB)))
+
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the main function of a benchmark in this process; returns the numbers of ``--json``."""
+
+    def run(script: str, *arguments: object) -> dict[str, Any]:
+        module = importlib.import_module(script)
+        for name, replacement in (("in_fresh_process", called_here), ("compare_processes", compared_here)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, replacement)
+        out, temporary = tmp_path / "numbers.json", tmp_path / "temporary"
+        temporary.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(temporary))
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))  # torch makes it though it compiles nothing
+        monkeypatch.setattr("sys.argv", [script, *map(str, arguments), "--json", str(out)])
+        module.main()
+        assert not list(temporary.iterdir())
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return found
+
+    return run
+
+
+def run_script(script: str, place: Path, *arguments: object) -> dict[str, Any]:
+    """Run a benchmark as a user does; returns the numbers of ``--json``. It must leave no other file behind."""
     folder, out = place / "temporary", place / "numbers.json"
     folder.mkdir()
-    # torch's optimisers make a folder for a compiler that is not used
-    done = run(script, *arguments, "--json", out, TMPDIR=str(folder), TORCHINDUCTOR_CACHE_DIR=str(place / "torch"))
+    # torch's optimizers make a folder for a compiler that is not used
+    environment = os.environ | {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(place / "torch")}
+    command = [sys.executable, BENCHMARKS / f"{script}.py", *map(str, arguments), "--json", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     # PyTorch Geometric leaves the code that it generates
     assert not [path for path in folder.iterdir() if not path.name.startswith("torch_geometric.")]
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return found
+
+
+def refused(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a benchmark says when its arguments are wrong."""
+    monkeypatch.setattr("sys.argv", [script, *map(str, arguments)])
+    with pytest.raises(SystemExit, match="2"):
+        importlib.import_module(script).main()
+    return capsys.readouterr().err
 
 
 @pytest.fixture
@@ -43,8 +90,8 @@ def assertions(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_graph_import_builds_renamed_copies(assertions: Path, tmp_path: Path) -> None:
-    found = numbers("graph_import.py", tmp_path, "--data", assertions, "--rows", 10, 25, "--repeats", 1)
+def test_graph_import_builds_renamed_copies(assertions: Path, numbers: Run) -> None:
+    found = numbers("graph_import", "--data", assertions, "--rows", 10, 25, "--rounds", 2)
     counts = [{k: part[k] for k in ("rows", "concepts", "facts")} for part in (found["imported"], *found["sizes"])]
     assert counts == [
         {"rows": 10, "concepts": 11, "facts": 10},
@@ -52,6 +99,8 @@ def test_graph_import_builds_renamed_copies(assertions: Path, tmp_path: Path) ->
         {"rows": 25, "concepts": 11 + 11 + 6, "facts": 25},
     ]
     assert found["opened"]["seconds"] > 0
+    assert [len(form["samples"]) for form in found["forms"].values()] == [2, 2, 2]
+    assert set(found["exponent"]["wall"]) == {"median", "lower", "upper"}
 
 
 def ask(data: Path) -> None:
@@ -62,36 +111,50 @@ def ask(data: Path) -> None:
     (data / "csqa" / "train.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
-@pytest.mark.long
-def test_encoders_take_a_step_on_the_same_questions(assertions: Path, tmp_path: Path) -> None:
+def test_preparation_gives_the_same_as_networkx(assertions: Path, numbers: Run) -> None:
+    (assertions / "csqa").mkdir()
+    choices = [{"label": label, "text": f"concept {label.lower()}"} for label in "ABCDE"]
+    for file in ("train_rand_split", "dev_rand_split", "test_rand_split_no_answers"):
+        row = {"id": file, "answerKey": "B", "question": {"stem": "What is concept f?", "choices": choices}}
+        (assertions / "csqa" / f"{file}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    found = numbers("preparation", "--data", assertions, "--rounds", 1)
+    assert (found["commonsenseqa"]["statements"], found["commonsenseqa"]["compared"]) == (15, 15)
+    assert found["commonsenseqa"]["speedup"]["cpu"]["median"] > 0
+
+
+def test_encoders_take_a_step_on_the_same_questions(assertions: Path, numbers: Run) -> None:
     ask(assertions)
-    found = numbers("encoders.py", tmp_path, "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--repeats", 1)
+    found = numbers("encoders", "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--rounds", 1)
     assert (found["questions"], found["graphs"]) == (1, 2)
     assert found["edges"] > 0
-    assert list(found["encoders"]) == ["none", "khop-rn", "kvmem"]
-    assert all(row["seconds"] > 0 for row in found["encoders"].values())
+    assert list(found["forms"]) == ["none", "khop-rn", "kvmem"]
+    assert found["forms"]["none"]["times none"]["wall"]["median"] == 1
+
+
+def check_ratios(found: dict[str, Any]) -> None:
+    assert found["graphs"] == 2
+    for keyed in ("speedup", "memory_ratio", "collating_share", "dense_fraction_of_matrix_rate"):
+        assert list(found[keyed]) == ["1"]
+    assert list(found["encoder_speedup"]) == ["384", "1024"]
+    assert set(found["rgcn_speedup"]) == {"pruned", "unpruned"}
+    assert found["limit"]["reached"]["wall"]["median"] > 0
 
 
 @pytest.mark.long
 def test_message_passing_prints_every_ratio(assertions: Path, tmp_path: Path) -> None:
     ask(assertions)
-    found = numbers("message_passing.py", tmp_path, "--data", assertions, "--hops", 1, "--repeats", 1, "--no-growth")
-    assert found["graphs"] == 2
-    for keyed in ("speedup", "memory_ratio", "collating_share", "dense_fraction_of_matrix_rate"):
-        assert list(found[keyed]) == ["1"]
-    assert list(found["encoder_speedup"]) == ["384", "1024"]
-    assert set(found["rgcn_ratio"]) == {"pruned", "unpruned"}
-    assert found["bandwidth_fraction"] > 0
+    check_ratios(run_script("message_passing", tmp_path, "--data", assertions, "--hops", 1, "--rounds", 1, "--no-growth"))
 
 
-def test_graph_import_says_where_it_looked_for_the_data(tmp_path: Path) -> None:
-    done = run("graph_import.py", "--data", tmp_path)
-    assert done.returncode == 2
-    assert f"{tmp_path / 'conceptnet' / 'assertions-en.csv.gz'} does not exist" in done.stderr
+def test_graph_import_says_where_it_looked_for_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = refused("graph_import", monkeypatch, capsys, "--data", tmp_path)
+    assert f"{tmp_path / 'conceptnet' / 'assertions-en.csv.gz'} does not exist" in error
 
 
-def test_large_graph_has_the_concepts_and_hubs_it_was_asked_for(tmp_path: Path) -> None:
-    found = numbers("large_graph.py", tmp_path, "--concepts", 500, "--edges", 5000, "--max-degree", 100)
+def test_large_graph_has_the_concepts_and_hubs_it_was_asked_for(numbers: Run) -> None:
+    found = numbers("large_graph", "--concepts", 500, "--edges", 5000, "--max-degree", 100)
     assert (found["built"]["rows"], found["built"]["concepts"]) == (5000, 500)
     assert 4000 < found["built"]["facts"] < 5000  # a few rows are repeated or join a hub with itself
     capped, uncapped = found["questions"]["capped"], found["questions"]["uncapped"]
@@ -99,10 +162,8 @@ def test_large_graph_has_the_concepts_and_hubs_it_was_asked_for(tmp_path: Path) 
     assert capped["most_nodes"] < uncapped["most_nodes"]
 
 
-def test_large_graph_refuses_more_concepts_than_rows() -> None:
-    done = run("large_graph.py", "--concepts", 10, "--edges", 5)
-    assert done.returncode == 2
-    assert "no more than --edges" in done.stderr
+def test_large_graph_refuses_more_concepts_than_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no more than --edges" in refused("large_graph", monkeypatch, capsys, "--concepts", 10, "--edges", 5)
 
 
 def ask_about_the_chain(data: Path) -> None:
@@ -118,10 +179,10 @@ def ask_about_the_chain(data: Path) -> None:
         (data / "csqa" / f"{split}.jsonl").write_text(text, encoding="utf-8")
 
 
-def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_path: Path) -> None:
+def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_path: Path, numbers: Run) -> None:
     ask_about_the_chain(assertions)
     depths = ["--start-depths", 1, 3, "--depths", 2, "--epochs", 2, "--seeds", 1, "--train", 4, "--dev", 2]
-    found = numbers("initial_scale.py", tmp_path, "--data", assertions, *depths, "--plots", tmp_path / "plots")
+    found = numbers("initial_scale", "--data", assertions, *depths, "--plots", tmp_path / "plots")
     starts = {(row["scale"], row["K"]): row for row in found["starts"]}
     assert list(starts) == [("published", 1), ("published", 3), ("level", 1), ("level", 3)]
     for (_, hops), row in starts.items():
@@ -136,7 +197,7 @@ def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_p
 @pytest.mark.long
 def test_growth_fits_every_axis_and_every_method(tmp_path: Path) -> None:
     pytest.importorskip("torch_geometric")
-    found = numbers("growth.py", tmp_path, "--quick", "--plots", tmp_path / "plots")
+    found = run_script("growth", tmp_path, "--quick", "--plots", tmp_path / "plots")
     assert list(found["exponents"]) == ["K", "nodes", "edges", "relations", "degree", "pruned", "real encoder", "real messages"]
     assert list(found["exponents"]["pruned"]) == ["t(2)/t(1)", "t(4)/t(2)"]
     assert set(found["table_2"]["dense"]["paths"]) == {"K", "n", "m"}

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import networkx_reference as reference
 from mhgrn.grounding.grounder import Grounder, Mentions
 from mhgrn.grounding.statements import BUILDERS
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.starter import HERE
 from mhgrn.subgraphs.extract import Extractor
-from scripts import benchmark
-
-reference = benchmark("networkx_reference")
 
 
 def check(graph: KnowledgeGraph, statements: list[tuple[str, str]]) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from measuring import CLOCK, peak, resident, sample
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph, build
-from mhgrn.questions.question import find_splits
+from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import Extractor, Limits, Subgraph
 from mhgrn.subgraphs.prepared import ground
 
@@ -24,7 +24,7 @@ def graph_of(data: Path, kg: Path | None, work: Path) -> Path:
 def subgraphs_of(graph: KnowledgeGraph, data: Path, questions: int, cap: int | None = None) -> list[list[Subgraph]]:
     """The subgraphs of every choice of CommonsenseQA's first questions, cut at ``cap`` nodes."""
     grounder, extract = Grounder(graph), Extractor(graph, Limits(cap))
-    asked = find_splits(data / "csqa")["train"][:questions]
+    asked = read_splits(data / "csqa")["train"][:questions]
     return [[extract(m) for m in ground(q, grounder, "fill-in-the-blank")] for q in asked]
 
 

@@ -129,7 +129,7 @@ def time_questions(folder: Path, caps: dict[str, int | None]) -> tuple[Compariso
     for extract in extractors.values():
         extract(ground(asked[0], grounder, "append")[0])  # loads kernels and the lemmatizer's dictionary
     comparison = compare({name: partial(take, name, iter(asked)) for name in caps}, len(asked), warm_up=0, threads=1)
-    degrees = [len(graph.neighbours(c)) for c in mentioned]
+    degrees = [len(graph.neighbors(c)) for c in mentioned]
     found: dict[str, Any] = {}
     for name, cap in caps.items():
         nodes, facts = zip(*sizes[name], strict=True)

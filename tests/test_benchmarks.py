@@ -115,7 +115,8 @@ def test_preparation_gives_the_same_as_networkx(assertions: Path, numbers: Run) 
     (assertions / "csqa").mkdir()
     choices = [{"label": label, "text": f"concept {label.lower()}"} for label in "ABCDE"]
     for file in ("train_rand_split", "dev_rand_split", "test_rand_split_no_answers"):
-        row = {"id": file, "answerKey": "B", "question": {"stem": "What is concept f?", "choices": choices}}
+        question = {"question_concept": "concept f", "stem": "What is concept f?", "choices": choices}
+        row = {"id": file, "answerKey": "B", "question": question}
         (assertions / "csqa" / f"{file}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     found = numbers("preparation", "--data", assertions, "--rounds", 1)
     assert (found["commonsenseqa"]["statements"], found["commonsenseqa"]["compared"]) == (15, 15)

@@ -27,7 +27,7 @@ def test_counts_and_links_of_a_small_graph() -> None:
     expected = np.zeros((2, 2, m))
     expected[0, 0, at], expected[0, 0, related], expected[0, 1, has], expected[1, 0, has] = 2, 1, 1, 1
     np.testing.assert_allclose(counts, expected)
-    degree = np.diff(kg.neighbour_ptr)  # child 2, desk 1, classroom 3
+    degree = np.diff(kg.neighbor_ptr)  # child 2, desk 1, classroom 3
     links = graph_signal.links_of(graph, kg, degree)
     both = np.sqrt([3 * 4, 2 * 4])
     weight = 1 / np.log([4, 3])

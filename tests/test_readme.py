@@ -1,4 +1,4 @@
-"""What the README shows works."""
+"""The examples, commands and links of the README and the documentation work."""
 
 import re
 import shutil
@@ -25,8 +25,8 @@ def test_the_python_example_runs(
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
-    exec(block, names)  # the README's own text
-    assert names["answer"].choice in ("schoolroom", "patio", "furniture store")  # type: ignore[attr-defined]
+    exec(block.replace("mhgrn.load()", 'mhgrn.load("run/")'), names)  # the README's own text, with a model that trains in seconds
+    assert names["answer"].choice in ("puddle", "umbrella", "desert", "cloud", "car")  # type: ignore[attr-defined]
 
 
 def test_the_example_with_pytorch_geometric_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,9 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.progress import track
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
-from mhgrn.text.encoder import SentenceVectors, TextEncoder
+from mhgrn.text.cache import SentenceVectors
+from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 
 EPOCHS, BATCH, RATE, WARM_UP, WEIGHT_DECAY, DROPOUT, ASKED = 6, 32, 1e-3, 150, 0.01, 0.5, 16
 
@@ -135,7 +137,7 @@ def main() -> None:
     data = PreparedData.load(options.data)
     kg = data.load_graph()
     degree = np.diff(kg.neighbor_ptr)
-    encoder = TextEncoder(Config().text)
+    encoder = load_text_encoder(Config().text)
     choices = len(data.questions[0].choices)
     if any(len(question.choices) != choices for question in data.questions):
         parser.error(f"{options.data}: its questions have different numbers of choices.")

@@ -40,6 +40,7 @@ from mhgrn.questions.reading import read_splits
 from mhgrn.runs import Run, build_model
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.training.examples import Examples, accuracy, question_losses
 from mhgrn.training.loop import set_seed
 
@@ -223,7 +224,7 @@ def main() -> None:
         graph = KnowledgeGraph.load(graph_of(options.data, options.kg, work))
         data = some_questions(options.data / "csqa", options.train, options.dev, options.max_nodes, graph, work)
         numbers: dict[str, Any] = {"train": options.train, "dev": options.dev, "max_nodes": options.max_nodes}
-        encoder = TextEncoder(Config().text)
+        encoder = load_text_encoder(Config().text)
         numbers["starts"] = starts(data, graph, encoder, options.start_depths, 32, options.seeds)
         numbers["curves"] = curves(data, graph, encoder, options.depths, options.epochs)
     write_json(options.json, numbers)

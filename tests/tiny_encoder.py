@@ -17,25 +17,25 @@ def letter_encoder(
     special = ["<pad>", "<s>", "</s>", "<unk>"]
     if kind == "bert":
         pieces = [*special, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-        tokeniser = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="<unk>"))
-        tokeniser.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
-        tokeniser.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokeniser.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
+        tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="<unk>"))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
     else:
         pieces = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet())]
         # one merge: a space and an a are one token, so that a token may begin before the span it belongs to
         vocabulary = {piece: i for i, piece in enumerate([*pieces, "Ġa"])}
-        tokeniser = Tokenizer(models.BPE(vocabulary, [("Ġ", "a")], unk_token="<unk>"))
-        tokeniser.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokeniser.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 1), trim_offsets=kind == "roberta")
-        tokeniser.decoder = decoders.ByteLevel()
+        tokenizer = Tokenizer(models.BPE(vocabulary, [("Ġ", "a")], unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 1), trim_offsets=kind == "roberta")
+        tokenizer.decoder = decoders.ByteLevel()
     PreTrainedTokenizerFast(
-        tokenizer_object=tokeniser, pad_token="<pad>", cls_token="<s>", sep_token="</s>", unk_token="<unk>"
+        tokenizer_object=tokenizer, pad_token="<pad>", cls_token="<s>", sep_token="</s>", unk_token="<unk>"
     ).save_pretrained(folder)
     torch.manual_seed(seed)
     heads = {"hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "pad_token_id": 0}
     heads |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    sizes = {"vocab_size": len(tokeniser.get_vocab()), "max_position_embeddings": 128, **heads}
+    sizes = {"vocab_size": len(tokenizer.get_vocab()), "max_position_embeddings": 128, **heads}
     model = BertModel(BertConfig(**sizes)) if kind == "bert" else RobertaModel(RobertaConfig(**sizes))
     model.save_pretrained(folder)
     return folder

@@ -165,7 +165,7 @@ class QuestionAnswerer:
         statement = statement_builder(self._statement, [question])
         subgraphs = [extract(m) for m in ground(question, grounder, statement)]
         batch = GraphBatch.collate(subgraphs, len(graph.schema), run.model.graph_encoder.reach)
-        cut = run.encoder.cut
+        cut = run.encoder.truncated
         with torch.inference_mode():
             stems = [question.stem] * len(question.choices)
             tokens = None
@@ -175,7 +175,7 @@ class QuestionAnswerer:
                 s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)
             features = run.features.rows(batch.concepts, graph)
             score, encoding = run.model(s, features, batch, tokens)
-        return _Read(graph, subgraphs, batch, s, tokens, features, score, encoding, run.encoder.cut > cut)
+        return _Read(graph, subgraphs, batch, s, tokens, features, score, encoding, run.encoder.truncated > cut)
 
     def _explain(
         self, read: "_Read", choice: int, count: int, effects: bool

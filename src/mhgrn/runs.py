@@ -20,6 +20,7 @@ from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 
 MARKER = "run.json"
 FORMAT = 2
@@ -89,7 +90,7 @@ class Run:
                 f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that one, or train again."
             ) from None
         graph = _find_graph(folder, about, kg)
-        encoder = TextEncoder(config.text)
+        encoder = load_text_encoder(config.text)
         if encoder.identity()["weights"] != about["text_weights"]:
             raise UserError(
                 f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now;"
@@ -101,7 +102,7 @@ class Run:
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
         # node features come from the encoder as it was before training
         try:
-            node_features = features_for(config, graph, TextEncoder(config.text) if tuned else encoder, features)
+            node_features = features_for(config, graph, load_text_encoder(config.text) if tuned else encoder, features)
         except UserError as error:
             if features is not None:
                 raise

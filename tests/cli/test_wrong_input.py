@@ -14,7 +14,7 @@ import pytest
 from harness import COMMAND, ENVIRONMENT, Command, Project, Refused, contents, edit_json, in_a_process
 
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.text.encoder import _locate
+from mhgrn.text.encoders.minilm import model_folder
 
 ASK = ["Where is milk?", "-c", "refrigerator", "-c", "oven"]
 TRIPLES = "desk\tAtLocation\tclassroom\ncat\tIsA\tanimal\n"
@@ -119,7 +119,7 @@ def features_archive(p: Project) -> Path:
 def encoder_copy(p: Project, damaged: str) -> Path:
     folder = p.root / "encoder"
     folder.mkdir()
-    for file in Path(_locate("minilm")).iterdir():
+    for file in Path(model_folder()).iterdir():
         if file.is_file() and file.name != damaged:
             (folder / file.name).symlink_to(file)
     written(folder / damaged, b"\x08\0\0\0\0\0\0\0 damaged")
@@ -449,7 +449,7 @@ TRAIN_CASES = [
         ("{root}/encoder", "cannot be loaded"),
     ),
     Case(
-        "encoder with a damaged tokeniser",
+        "encoder with a damaged tokenizer",
         lambda p: train(p, "--set", f"text.encoder={encoder_copy(p, 'tokenizer.json')}"),
         ("{root}/encoder", "cannot be loaded"),
     ),

@@ -33,7 +33,7 @@ from mhgrn.nn.layers import AttentivePooling
 from mhgrn.runs import Run, build_model, describe, parameter_count
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
-from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.tokens import Tokens
 from mhgrn.training.examples import Examples, question_losses
 from mhgrn.training.loop import evaluate, train
@@ -233,7 +233,7 @@ class EncoderCase:
         """An untrained run on real questions."""
         torch.manual_seed(0)
         config = self.config()
-        text = TextEncoder(config.text)
+        text = load_text_encoder(config.text)
         features = RandomFeatures() if registry.load(self.name).uses_features else NoFeatures()
         model = build_model(config, text, features.dim, 2 * len(graph.schema))
         about = describe(config, graph, text, features, {"folder": str(data.folder), "statement": "fill-in-the-blank"})

@@ -15,6 +15,7 @@ from mhgrn.features.folder import Request
 from mhgrn.io.tensors import load_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 
 NAMES = ["cat", "animal", "furniture_store", "desk", "shop", "dog"]
@@ -29,7 +30,7 @@ def graph(tmp_path: Path) -> KnowledgeGraph:
 
 @pytest.fixture(scope="module")
 def encoder() -> TextEncoder:
-    return TextEncoder(TextEncoderSettings())  # type: ignore[call-arg]
+    return load_text_encoder(TextEncoderSettings())  # type: ignore[call-arg]
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def test_a_missing_concepts_vector_is_the_encoders_of_its_name(
         of_tokens = encoder.model(**inputs).last_hidden_state[0, 1:-1].mean(0)
         expected = encoder.embed(["furniture store"])[0] if make is from_names else of_tokens
     torch.testing.assert_close(features.rows(torch.tensor([2]))[0], expected, atol=1e-4, rtol=1e-4)
-    other = TextEncoder(TextEncoderSettings())  # type: ignore[call-arg]
+    other = load_text_encoder(TextEncoderSettings())  # type: ignore[call-arg]
     with torch.no_grad():
         next(other.model.parameters()).add_(1)
     assert BuiltFeatures(graph, some.folder, other).rows(torch.tensor([2]))[0].tolist() == [0.0] * encoder.width

@@ -76,8 +76,8 @@ def test_an_encoder_in_training_is_heard_without_its_dropout(tmp_path: Path) -> 
     assert encoder.training
 
 
-def test_a_tokeniser_without_offsets_is_refused(encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tokenizer_without_offsets_is_refused(encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     check_offsets(encoder)
     monkeypatch.setattr(type(encoder.tokenizer), "is_fast", False)
-    with pytest.raises(UserError, match="does not say where in a text its tokens stand"):
+    with pytest.raises(UserError, match="gives no positions of its tokens"):
         check_offsets(encoder)

@@ -19,7 +19,9 @@ from transformers import (
 )
 
 from mhgrn.errors import UserError
-from mhgrn.text.encoder import SentenceVectors, TextEncoder, TokenStates
+from mhgrn.text.cache import SentenceVectors, TokenStates
+from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 
 WORDS = "where would a child sit at desk school yard q : a ?".split()
@@ -27,16 +29,16 @@ SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 
 
 def tiny(folder: Path, kind: str) -> Path:
-    """A random model and a tokeniser of whole words, laid out as BERT or RoBERTa do."""
+    """A random model and a tokenizer of whole words, laid out as BERT or RoBERTa do."""
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *sorted(set(WORDS))])}
-    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     pair = "<s> $A </s> </s> $B </s>" if kind == "roberta" else "<s>:0 $A:0 </s>:0 $B:1 </s>:1"
-    tokeniser.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair=pair, special_tokens=[("<s>", vocabulary["<s>"]), ("</s>", vocabulary["</s>"])]
     )
     PreTrainedTokenizerFast(
-        tokenizer_object=tokeniser, pad_token="<pad>", cls_token="<s>", sep_token="</s>", unk_token="<unk>"
+        tokenizer_object=tokenizer, pad_token="<pad>", cls_token="<s>", sep_token="</s>", unk_token="<unk>"
     ).save_pretrained(folder)
     torch.manual_seed(0)
     size = {"vocab_size": len(vocabulary), "pad_token_id": 0}
@@ -73,7 +75,7 @@ def shown(encoder: TextEncoder, stem: str, choice: str) -> str:
 )
 def test_pairs_are_laid_out_as_their_format_says(tmp_path: Path, kind: str, input_format: str, expected: str) -> None:
     config = TextEncoderSettings(encoder=str(tiny(tmp_path, kind)), input_format=input_format)  # type: ignore[arg-type]
-    encoder = TextEncoder(config)
+    encoder = load_text_encoder(config)
     assert (encoder.encoding, encoder.pooling) == ("pair", "pooler")
     assert shown(encoder, "where would a child sit ?", "school") == expected
 
@@ -81,13 +83,13 @@ def test_pairs_are_laid_out_as_their_format_says(tmp_path: Path, kind: str, inpu
 @pytest.mark.parametrize("input_format", ["default", "no_extra_sep"])
 def test_the_longer_of_stem_and_choice_is_cut(tmp_path: Path, input_format: str) -> None:
     folder = tiny(tmp_path, "bert")
-    encoder = TextEncoder(TextEncoderSettings(encoder=str(folder), max_length=8, input_format=input_format))  # type: ignore[arg-type]
+    encoder = load_text_encoder(TextEncoderSettings(encoder=str(folder), max_length=8, input_format=input_format))  # type: ignore[arg-type]
     assert shown(encoder, "where would a child sit at a desk", "school yard") == "<s> where would a </s> school yard </s>"
 
 
 @pytest.mark.parametrize("pooling", ["pooler", "cls", "mean"])
 def test_a_vector_does_not_depend_on_the_others_in_its_batch(tmp_path: Path, pooling: str) -> None:
-    encoder = TextEncoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), pooling=pooling))  # type: ignore[arg-type]
+    encoder = load_text_encoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), pooling=pooling))  # type: ignore[arg-type]
     stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
     together = encoder.sentences(stems, choices)
     assert together.shape == (2, encoder.sentence_dim)
@@ -97,12 +99,12 @@ def test_a_vector_does_not_depend_on_the_others_in_its_batch(tmp_path: Path, poo
 
 def test_a_model_without_pooler_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no pooler; set text\.pooling=mean"):
-        TextEncoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "distilbert"))))
+        load_text_encoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "distilbert"))))
 
 
 def test_an_unknown_encoder_is_one_message() -> None:
     with pytest.raises(UserError, match="'no-such/model' cannot be loaded"):
-        TextEncoder(TextEncoderSettings(encoder="no-such/model"))
+        load_text_encoder(TextEncoderSettings(encoder="no-such/model"))
 
 
 def edited(folder: Path, **changes: object) -> Path:
@@ -113,7 +115,7 @@ def edited(folder: Path, **changes: object) -> Path:
 
 
 def weights_of(folder: Path, **settings: Any) -> str:
-    return str(TextEncoder(TextEncoderSettings(encoder=str(folder), **settings)).identity()["weights"])
+    return str(load_text_encoder(TextEncoderSettings(encoder=str(folder), **settings)).identity()["weights"])
 
 
 def test_an_encoder_is_the_same_wherever_it_is_and_whatever_saved_it(tmp_path: Path) -> None:
@@ -130,10 +132,10 @@ class _NewSettings(TextEncoderSettings):
 def test_a_new_setting_with_its_default_changes_no_identity(tmp_path: Path) -> None:
     """What is cached under an identity stays valid: learning rates cannot change the vectors of a frozen encoder."""
     folder = str(tiny(tmp_path, "bert"))
-    identity = TextEncoder(TextEncoderSettings(encoder=folder)).identity()
-    assert TextEncoder(_NewSettings(encoder=folder, learning_rate=0.1)).identity() == identity
+    identity = load_text_encoder(TextEncoderSettings(encoder=folder)).identity()
+    assert load_text_encoder(_NewSettings(encoder=folder, learning_rate=0.1)).identity() == identity
     for change in ({"temperature": 2.0}, {"max_length": 9}, {"pooling": "cls"}, {"input_format": "fairseq"}):
-        assert TextEncoder(_NewSettings(encoder=folder, **change)).identity() != identity
+        assert load_text_encoder(_NewSettings(encoder=folder, **change)).identity() != identity
 
 
 @pytest.mark.parametrize("pooling", ["pooler", "cls"])
@@ -143,9 +145,9 @@ def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path
     kept = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pooler.")}
     model.save_pretrained(folder, state_dict=kept)
     torch.manual_seed(1)
-    one = TextEncoder(TextEncoderSettings(encoder=str(folder), pooling=pooling))
+    one = load_text_encoder(TextEncoderSettings(encoder=str(folder), pooling=pooling))
     torch.manual_seed(2)
-    other = TextEncoder(TextEncoderSettings(encoder=str(folder), pooling=pooling))
+    other = load_text_encoder(TextEncoderSettings(encoder=str(folder), pooling=pooling))
     assert one.identity() == other.identity()
     statement = ["where would a child sit"], ["desk"]
     assert torch.equal(one.sentences(*statement), other.sentences(*statement))
@@ -155,7 +157,7 @@ def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path
 def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None:
     def refused(folder: Path, says: str, **settings: Any) -> None:
         with pytest.raises(UserError, match=says) as error:
-            TextEncoder(TextEncoderSettings(encoder=str(folder), **settings))
+            load_text_encoder(TextEncoderSettings(encoder=str(folder), **settings))
         assert "\n" not in str(error.value)
 
     bert = tiny(tmp_path / "bert", "bert")
@@ -164,34 +166,34 @@ def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None
         return shutil.copytree(bert, tmp_path / name)
 
     refused(edited(copy("sizes"), hidden_size=12), "cannot be loaded")
-    refused(edited(copy("layers"), num_hidden_layers=2), r"lacks weights, e\.g\. encoder\.layer\.1")
-    refused(bert, "text.max_length=513: .* reads no more than 512 tokens", max_length=513)
+    refused(edited(copy("layers"), num_hidden_layers=2), r"has no weights for encoder\.layer\.1")
+    refused(bert, "text.max_length=513: .* reads at most 512 tokens", max_length=513)
     code = edited(copy("code"), auto_map={"AutoModel": "mine.Model", "AutoConfig": "mine.Config"}, model_type="mine")
     (code / "mine.py").write_text("raise SystemExit('run')", encoding="utf-8")
     refused(code, "cannot be loaded")
     unpadded = copy("unpadded")
     PreTrainedTokenizerFast(tokenizer_file=str(bert / "tokenizer.json"), unk_token="<unk>").save_pretrained(unpadded)
-    refused(unpadded, "no token to pad with")
+    refused(unpadded, "no padding token")
     wordless = copy("wordless")
     vocabulary = {word: i for i, word in enumerate(SPECIAL)}
-    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    PreTrainedTokenizerFast(tokenizer_object=tokeniser, pad_token="<pad>", unk_token="<unk>").save_pretrained(wordless)
-    refused(wordless, "tokeniser that knows no word")
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>").save_pretrained(wordless)
+    refused(wordless, "knows no words")
 
 
 @pytest.mark.parametrize("input_format", ["default", "fairseq"])
 def test_texts_that_are_cut_are_counted(tmp_path: Path, input_format: str, capsys: pytest.CaptureFixture[str]) -> None:
     config = TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format)
-    encoder = TextEncoder(config)
+    encoder = load_text_encoder(config)
     pairs = [("where would a child sit", "desk"), ("where would a child sit " * 4, "desk")]
     SentenceVectors.compute(encoder, pairs, None)
-    assert encoder.cut == 1
+    assert encoder.truncated == 1
     assert "1 texts have more than text.max_length=14 tokens" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
 def minilm() -> TextEncoder:
-    return TextEncoder(TextEncoderSettings())
+    return load_text_encoder(TextEncoderSettings())
 
 
 def test_the_built_in_encoder_knows_what_goes_together(minilm: TextEncoder) -> None:
@@ -228,7 +230,7 @@ def test_token_states_are_those_of_the_texts_own_tokens(
     tmp_path: Path, kind: str, input_format: str, encoding: str, count: int
 ) -> None:
     config = TextEncoderSettings(encoder=str(tiny(tmp_path, kind)), input_format=input_format, encoding=encoding)  # type: ignore[arg-type]
-    encoder = TextEncoder(config)
+    encoder = load_text_encoder(config)
     stems, choices = ["where would a child sit ?", "where ?"], ["school", "a school yard"]
     with torch.inference_mode():
         s, tokens = encoder.read(stems, choices)
@@ -251,7 +253,7 @@ def test_token_states_are_those_of_the_texts_own_tokens(
 def test_token_states_are_computed_once(minilm: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("Where would a child sit?", "school"), ("What is cold?", "ice"), ("What is cold?", "fire")]
     first = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
-    monkeypatch.setattr(TextEncoder, "_texts", None)
+    monkeypatch.setattr(TextEncoder, "encode_texts", None)
     again = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
     assert torch.equal(first.states, again.states)
     assert torch.equal(first.content, again.content)

@@ -21,11 +21,11 @@ QUIET: dict[str, Any] = {"mhgrn": {"dropout": 0.0, "hidden_dim": 16}, "score_dro
 
 
 def untrained(data: PreparedData, folder: Path, graph: KnowledgeGraph, **settings: object) -> Examples:
-    from mhgrn.text.encoder import TextEncoder
+    from mhgrn.text.loading import load_text_encoder
 
     torch.manual_seed(0)
     config = Config.of(QUIET | settings)
-    encoder, features = TextEncoder(config.text), RandomFeatures()
+    encoder, features = load_text_encoder(config.text), RandomFeatures()
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     return Examples(data, Run(folder, describe(config, graph, encoder, features, {}), config, graph, encoder, features, model))
 

@@ -81,14 +81,14 @@ def fresh_examples(cell: Cell, folder: Path) -> "Examples":
     import torch
 
     from mhgrn.runs import Run, build_model, describe, features_for
-    from mhgrn.text.encoder import TextEncoder
+    from mhgrn.text.loading import load_text_encoder
     from mhgrn.training.examples import Examples
     from mhgrn.training.loop import set_seed
 
     config, data = Config.of(cell.config), PreparedData.load(cell.prepared)
     graph = data.load_graph(cell.graph)
     set_seed(config.seed)
-    encoder = TextEncoder(config.text)
+    encoder = load_text_encoder(config.text)
     features = features_for(config, graph, encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     run = Run(folder, describe(config, graph, encoder, features, {}), config, graph, encoder, features, model)

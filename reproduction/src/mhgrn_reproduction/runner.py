@@ -20,7 +20,7 @@ from mhgrn.io.atomic import write_text
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import say
 from mhgrn.subgraphs.prepared import PreparedData
-from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.training.checkpoints import changed_settings
 from mhgrn_reproduction.board import Board
 from mhgrn_reproduction.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
@@ -227,7 +227,7 @@ def _set_up(request: Request) -> _Setup:
     if not systems:
         raise UserError(" ".join(["no system to run.", *notes[len(experiment.notes) :]]))
     for text_config in {config.text.encoder: config.text for config in configs.values()}.values():
-        TextEncoder(text_config)
+        load_text_encoder(text_config)
     names = {name: system.data or experiment.data for name, system in systems.items()}
     for data in names.values():
         request.sources.questions(data)

@@ -19,6 +19,7 @@ from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 
 STEP = 2048  # triples or names between two records of what is done
@@ -122,7 +123,7 @@ class Work:
 
 def feature_encoder(name: str = "minilm") -> TextEncoder:
     """A text encoder to make features with: any folder of a model will do, with a pooler or without."""
-    return TextEncoder(TextEncoderSettings(encoder=name, pooling="mean"))  # type: ignore[call-arg]
+    return load_text_encoder(TextEncoderSettings(encoder=name, pooling="mean"))  # type: ignore[call-arg]
 
 
 def from_triples(
@@ -172,7 +173,7 @@ def from_names(graph: KnowledgeGraph, encoder: TextEncoder, only: Iterable[str |
 
 
 def _identity(encoder: TextEncoder) -> dict[str, Any]:
-    return {"name": encoder.config.encoder, "weights": encoder.identity()["weights"]}
+    return {"name": encoder.settings.encoder, "weights": encoder.identity()["weights"]}
 
 
 def _duration(seconds: float) -> str:

@@ -46,7 +46,7 @@ def check_offsets(encoder: "TextEncoder") -> None:
     """Refuse an encoder whose tokeniser does not tell where its tokens stand."""
     if not encoder.tokenizer.is_fast:
         raise UserError(
-            f"the tokeniser of {encoder.config.encoder!r} does not say where in a text its tokens stand (it has no tokenizer.json);"
+            f"the tokenizer of {encoder.settings.encoder!r} gives no positions of its tokens (it has no tokenizer.json);"
             " use another encoder, or --from names."
         )
 

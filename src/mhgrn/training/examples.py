@@ -20,7 +20,7 @@ from mhgrn.nn.segments import segment_softmax
 from mhgrn.progress import say
 from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
-from mhgrn.text.encoder import SentenceVectors, TokenStates
+from mhgrn.text.cache import SentenceVectors, TokenStates
 from mhgrn.text.tokens import Tokens
 from mhgrn.training.sampling import Numbers
 

@@ -27,7 +27,7 @@ from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import bar, say, silence
 from mhgrn.runs import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
 from mhgrn.subgraphs.prepared import PreparedData
-from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
     Clock,
@@ -139,9 +139,9 @@ def _keep(examples: Examples, folder: Path) -> None:
 def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph, processes: Processes) -> Run:
     """A fresh model, the same in every process; from then on each has its own random numbers."""
     set_seed(config.seed)
-    encoder = TextEncoder(config.text).to(processes.device)
+    encoder = load_text_encoder(config.text).to(processes.device)
     trains_text = config.text.frozen_epochs is not None
-    features = features_for(config, graph, TextEncoder(config.text).to(processes.device) if trains_text else encoder)
+    features = features_for(config, graph, load_text_encoder(config.text).to(processes.device) if trains_text else encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
     about = describe(config, graph, encoder, features, source) | {"processes": processes.count}

@@ -483,20 +483,20 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
         grown = {axis: entry for axis, entry in numbers["growth"].items() if axis not in PRUNED}
         figure = Figure(figsize=(12, 5), layout="constrained")
         for column, (axis, entry) in enumerate(grown.items()):
-            for row, (what, unit, label) in enumerate((("seconds", 1.0, "processor seconds"), ("memory", MB, "peak memory, MB"))):
+            for row, (what, unit, label) in enumerate((("seconds", 1.0, "CPU seconds"), ("memory", MB, "peak memory, MB"))):
                 axes = figure.add_subplot(2, len(grown), row * len(grown) + column + 1)
                 x = [p["size"] for p in entry["points"]]
                 axes.loglog(x, [p[what] / unit for p in entry["points"]], "o-", markersize=3)
                 fitted_x, fit = line(entry["points"], what)
                 axes.loglog(np.exp(fitted_x), np.exp(np.polyval(fit, fitted_x)) / unit, "--", linewidth=1)
-                axes.set_title(f"^ {entry['time' if what == 'seconds' else 'memory']:.2f}", fontsize=9)
+                axes.set_title(f"exponent {entry['time' if what == 'seconds' else 'memory']:.2f}", fontsize=9)
                 axes.set_xlabel(axis if row else "")
                 axes.set_ylabel("" if column else label)
         write_figure(figure, folder / "growth.svg")
         figure = Figure(figsize=(9, 6), layout="constrained")
         for column, axis in enumerate(("K", "nodes")):
             for row, (what, unit, label) in enumerate(
-                (("seconds", 1.0, "processor seconds a batch"), ("memory", MB, "peak memory, MB"))
+                (("seconds", 1.0, "CPU seconds per batch"), ("memory", MB, "peak memory, MB"))
             ):
                 axes = figure.add_subplot(2, 2, 2 * row + column + 1)
                 for method, found in numbers["figure_7"].items():

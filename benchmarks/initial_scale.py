@@ -173,7 +173,7 @@ def plot(numbers: dict[str, Any], folder: Path) -> None:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(10, 3.2), layout="constrained")
-        titles = ("size of the messages z^k", "gradient by W^k", "gradient by z^k")
+        titles = ("RMS of the messages z^k", "gradient norm of W^k", "gradient norm of z^k")
         for column, (what, title) in enumerate(zip(NORMS, titles, strict=True)):
             axes = figure.add_subplot(1, 3, column + 1)
             for row in numbers["starts"]:

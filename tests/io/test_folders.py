@@ -108,6 +108,7 @@ def test_files_that_a_user_added_are_not_deleted(tmp_path: Path, monkeypatch: py
     target = tmp_path / "target"
     fill(target, "first")
     (target / "part.npy").touch()
+    (target / f".index{PARTIAL}{partial_suffix()}").mkdir()
     assert check_replaceable(target, MARKER, ["*.npy"]) == target
     (target / "thesis.txt").touch()
     with pytest.raises(UserError, match=r"also contains other files \(thesis.txt\), which would be lost"):

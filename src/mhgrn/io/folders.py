@@ -93,7 +93,8 @@ def check_replaceable(target: Path, marker: str, holds: Sequence[str] | None = N
         if not _is_marker(target / marker):
             raise UserError(f"{target} exists and contains other files (its {marker} is not mhgrn's); name another folder.")
         ours = ["*"] if holds is None else [marker, *holds]
-        others = [path.name for path in target.iterdir() if not any(fnmatch(path.name, name) for name in ours)]
+        names = [path.name for path in target.iterdir() if PARTIAL not in path.name]  # a killed process may leave partial files
+        others = [name for name in names if not any(fnmatch(name, pattern) for pattern in ours)]
         if others:
             raise UserError(f"{target} also contains other files ({min(others)}), which would be lost; name another folder.")
     return target

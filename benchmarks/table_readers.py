@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
-
-from measuring import MB, in_fresh_process, peak, resident
 from mhgrn.kg.reading import read_rows, sniff
 from mhgrn.kg.rows import ImportOptions, RelationNames
+
+from measuring import MB, in_fresh_process, peak, resident
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WARM = 2_000  # rows of the small file

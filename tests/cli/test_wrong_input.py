@@ -167,7 +167,7 @@ KG_CASES = [
     Case(
         "unknown relation",
         lambda p: build(p, TRIPLES + "a\tIsAA\tb\n", "--schema", "conceptnet"),
-        ("{root}/facts.tsv:3", "'IsAA' is no relation of the schema conceptnet. Did you mean IsA?"),
+        ("{root}/facts.tsv:3", "'IsAA' is not a relation of the schema conceptnet. Did you mean IsA?"),
         None,
     ),
     Case(

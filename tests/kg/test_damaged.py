@@ -23,10 +23,9 @@ import pytest
 
 from damage import IN_FILE, IN_TEXT, PACKERS, Dice, with_long_line
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, KnowledgeGraph, build
-from mhgrn.kg.building import ImportReport
+from mhgrn.kg import ImportOptions, ImportReport, KnowledgeGraph, build
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.rows import BadRow, table_row
+from mhgrn.kg.reader import BadRow, table_row
 from mhgrn.kg.schema import Schema, load_schema
 
 QUICK = pytest.param(300, id="300 files")

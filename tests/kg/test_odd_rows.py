@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, KnowledgeGraph, blocks, build, parquet, reading
-from mhgrn.kg.building import ImportReport
+from mhgrn.kg import ImportOptions, ImportReport, KnowledgeGraph, build, reader
+from mhgrn.kg.readers import _lines, parquet
 
 
 def assertion(head: str, tail: str, relation: str = "IsA", weight: str = "1.0") -> str:
@@ -186,7 +186,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     """It would lose its first rows to the look at its format."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(UserError, match="pipe is not a file that can be read more than once"):
+    with pytest.raises(UserError, match="pipe is not a regular file"):
         build([pipe])
 
 
@@ -208,7 +208,7 @@ def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest
         return [(graph.fingerprint, report) for graph, report in built]
 
     whole = outcomes()
-    for where, name, least in ((blocks, "LINES", 3), (blocks, "BLOCK", 200), (reading, "BATCH", 3)):
+    for where, name, least in ((_lines, "LINES", 3), (_lines, "BLOCK", 200), (reader, "BATCH", 3)):
         monkeypatch.setattr(where, name, least)
         assert outcomes() == whole
 
@@ -217,7 +217,7 @@ def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest
 def test_both_directions_of_a_symmetric_fact_have_the_weight_of_its_first_row(
     lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "LINES", lines)
+    monkeypatch.setattr(_lines, "LINES", lines)
     schema = written(tmp_path / "own.yaml", "name: own\nrelations: [{name: near, symmetric: true}]")
     path = written(tmp_path / "a.tsv", "a\tnear\tb\t1\nb\tnear\ta\t2\nc\tnear\ta\t3\na\tnear\tc\t4\n")
     graph, report = build([path], str(schema), ImportOptions(weights=True))

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, blocks, build, reading
-from mhgrn.kg.building import FactTable
-from mhgrn.kg.reading import Assertions, read_rows
-from mhgrn.kg.rows import RelationNames, Rows, table_row
+from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, build, fact_table
+from mhgrn.kg.fact_table import FactTable
+from mhgrn.kg.reader import GraphReader, RelationNames, RowBlock
+from mhgrn.kg.readers import READERS, _lines
 
 SAME_FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -62,7 +62,7 @@ tables = st.lists(st.one_of(cells, st.sampled_from(["1.5", "2", "-3", "nan", "he
 odd = st.sampled_from(["", "   ", "\t\t\t\t", "\t\t", "lonely", "a\tb\tc\td\te\tf", "\r"])
 
 
-def joined(blocks: list[Rows], relations: RelationNames) -> tuple[list[tuple[str, str, str, float]], dict[str, object]]:
+def joined(blocks: list[RowBlock], relations: RelationNames) -> tuple[list[tuple[str, str, str, float]], dict[str, object]]:
     rows, counts = [], {"bad": 0, "other_language": 0, "not_alphabetic": 0, "seen": 0, "messages": [], "other": {}}
     for block in blocks:
         text = block.text.tobytes()
@@ -78,19 +78,17 @@ def joined(blocks: list[Rows], relations: RelationNames) -> tuple[list[tuple[str
     return rows, counts
 
 
-def by_kernel(path: Path, kind: reading.Format, schema: Schema | None, options: ImportOptions) -> object:
-    relations = RelationNames(schema)
-    return joined(list(read_rows(path, kind, relations, options, lambda done: None)), relations)
+def by_kernel(path: Path, kind: str, schema: Schema | None, options: ImportOptions) -> object:
+    reader = READERS.load(kind)(path, RelationNames(schema), options, lambda done: None)
+    return joined(list(reader.blocks()), reader.relations)
 
 
-def by_python(path: Path, kind: reading.Format, schema: Schema | None, options: ImportOptions) -> object:
-    """Every line by the functions that the kernels leave odd lines to."""
-    relations = RelationNames(schema)
-    parse = Assertions(options, relations).row if kind == "conceptnet" else table_row
+def by_python(path: Path, kind: str, schema: Schema | None, options: ImportOptions) -> object:
+    """Every line by the method that parses the lines that a kernel leaves to Python."""
+    reader = READERS.load(kind)(path, RelationNames(schema), options, lambda done: None)
     numbered = [(i, line.rstrip("\r\n").split("\t")) for i, line in enumerate(path.read_bytes().decode().split("\n"), start=1)]
-    return joined(
-        list(reading._collected(path, iter((n, f) for n, f in numbered if any(c.strip() for c in f)), parse, relations)), relations
-    )
+    reader.rows = lambda: iter((n, f) for n, f in numbered if any(c.strip() for c in f))  # type: ignore[method-assign]
+    return joined(list(GraphReader.blocks(reader)), reader.relations)
 
 
 @SAME_FOLDER
@@ -105,11 +103,11 @@ def test_assertions(tmp_path: Path, lines: list[str], published: bool, alphabeti
     path.write_text("\n".join(lines), encoding="utf-8", newline="")
     options = ImportOptions(names="published" if published else "word", alphabetic=alphabetic)
     schema = Schema.shipped("conceptnet")
-    blocks.BLOCK, before = max(block, *map(len, lines), 1) if lines else block, blocks.BLOCK
+    _lines.BLOCK, before = max(block, *map(len, lines), 1) if lines else block, _lines.BLOCK
     try:
         found = by_kernel(path, "conceptnet", schema, options)
     finally:
-        blocks.BLOCK = before
+        _lines.BLOCK = before
     assert found == by_python(path, "conceptnet", schema, options)
 
 
@@ -219,8 +217,6 @@ def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
 
 def test_repeated_facts_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repetitions are thrown out as they come; the first weight stays, whenever that happens."""
-    from mhgrn.kg import building as importers
-
     rng = np.random.default_rng(0)
     path = tmp_path / "facts.tsv"
     path.write_text(
@@ -228,8 +224,8 @@ def test_repeated_facts_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.Monke
     )
     options = ImportOptions(weights=True)
     whole, report = build([path], options=options)
-    monkeypatch.setattr(importers, "COMPACT", 30)
-    monkeypatch.setattr(reading, "BLOCK", 100)
+    monkeypatch.setattr(fact_table, "COMPACT", 30)
+    monkeypatch.setattr(_lines, "BLOCK", 100)
     again, report_again = build([path], options=options)
     assert again.fingerprint == whole.fingerprint
     assert report_again == report

@@ -26,6 +26,12 @@ def build(
         str | None,
         typer.Option(help="conceptnet, or a YAML file. Unset: conceptnet for its releases, otherwise one relation per name."),
     ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="Format of the files: conceptnet, csv, ntriples, parquet, tsv, or one of another package. Unset: detect."
+        ),
+    ] = None,
     language: Annotated[str, typer.Option(help="ConceptNet only: the language to keep.")] = "en",
     published_names: Annotated[
         bool,
@@ -65,6 +71,7 @@ def build(
         weights=weights,
         min_weight=min_weight,
         max_bad=max_bad,
+        format=format,
     )
     graph, report = build_graph(triples, schema, options, concepts)
     graph.save(output)

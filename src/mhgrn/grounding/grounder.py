@@ -10,7 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.grounding.index import ConceptIndex
-from mhgrn.grounding.kernels import DETERMINER, FOUND, MOST_SPANS, MOST_WORDS, ODD, PAIRS, find_spans, gather_mentions
+from mhgrn.grounding.kernels import (
+    DETERMINER,
+    FOUND,
+    MOST_SPANS,
+    MOST_WORDS,
+    ODD,
+    PAIRS,
+    PairCache,
+    Rows,
+    Texts,
+    Vocabulary,
+    find_spans,
+    gather_mentions,
+)
 from mhgrn.grounding.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenize
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.interning import Interner
@@ -95,8 +108,8 @@ class Grounder:
 
         With ``published`` a lemma that is no concept may be among them; :meth:`mentions` drops it.
         """
-        _, spans = self._spans([self._numbered(text)], [self._numbered_answer(answer or "")])
-        return sorted(map(self._name, self._kept(spans.tolist())))
+        spans = self._spans([self._numbered(text)], [self._numbered_answer(answer or "")])
+        return sorted(map(self._name, self._kept(spans.number.tolist())))
 
     def _numbered(self, text: str) -> bytes:
         """A text's words by number, four bytes each. Words do not go beyond a space; what is between two was mostly seen before."""
@@ -114,21 +127,19 @@ class Grounder:
         traits = DETERMINER * (word in DETERMINERS) + ODD * is_odd + FOUND * self.index.is_pattern(lemma)
         return self._seen.add_word(word, lemma, traits)
 
-    def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> tuple[Ints, Ints]:
+    def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> Rows:
         """The numbers of each text's spans in which concepts may be found, by a pointer to them; a span that equals the text's
         answer is passed over."""
         seen, spans = self._seen, self._seen.spans
-        text_ptr, words = _joined(texts)
-        spans.reserve(MOST_SPANS * len(words), 4 * MOST_WORDS * len(words))
-        indices = tuple((index.slots, index.ptr, index.data) for index in self.index.tables)
-        of_spans = spans.slots, spans.ptr, spans.data, spans.count
+        words = _joined(texts)
+        spans.reserve(MOST_SPANS * len(words.data), 4 * MOST_WORDS * len(words.data))
         known = spans.count
         ptr, found, spans.count = find_spans(
-            text_ptr, words, *_joined(answers), *seen.arrays(), indices, self.published, seen.pair_keys, seen.pairs, *of_spans
+            words, _joined(answers), seen.vocabulary(), self.index.tables, self.published, seen.pairs, spans.table, spans.count
         )
         for span in self._words_of(known, spans.count):
             seen.kept.add([2 * number + (number in seen.all_stop) for number in self._kept_of_span(span)])
-        return ptr, found
+        return Rows(ptr, found)
 
     def _words_of(self, first: int, last: int) -> list[Words]:
         """The words of the spans from one number to another."""
@@ -250,12 +261,12 @@ class Grounder:
         seen = self._seen
         self._ground_choices(list(dict.fromkeys(choice for choice in choices if choice not in seen.choices)))
         answers = [seen.choices[choice] for choice in choices]
-        span_ptr, spans = self._spans(list(map(self._numbered, statements)), [answer.words for answer in answers])
+        spans = self._spans(list(map(self._numbered, statements)), [answer.words for answer in answers])
         numbers = np.array([answer.number for answer in answers], dtype=np.int64)
-        rows = seen.kept.arrays(), numbers, seen.found.arrays(), seen.remaining.arrays()
-        ptr, of_question, concepts, asked = gather_mentions(span_ptr, spans, *rows, self.published)
+        rows = Rows(*seen.kept.arrays()), numbers, Rows(*seen.found.arrays()), Rows(*seen.remaining.arrays())
+        ptr, of_question, concepts, asked = gather_mentions(spans, *rows, self.published)
         if len(places := np.flatnonzero(asked)):
-            more = [self._rest(statements[t], spans[span_ptr[t] : span_ptr[t + 1]], answers[t]) for t in places.tolist()]
+            more = [self._rest(statements[t], spans.number[spans.ptr[t] : spans.ptr[t + 1]], answers[t]) for t in places.tolist()]
             lengths = np.zeros(len(statements), dtype=np.int64)
             lengths[places] = [*map(len, more)]
             concepts = np.insert(concepts, np.repeat(ptr[:-1], lengths), [concept for row in more for concept in row])
@@ -266,9 +277,9 @@ class Grounder:
     def _ground_choices(self, choices: Sequence[str]) -> None:
         """Remember what choices mention, which were not seen before."""
         seen = self._seen
-        span_ptr, spans = self._spans(list(map(self._numbered, choices)), [b""] * len(choices))
-        numbers = spans.tolist()
-        for choice, (start, end) in zip(choices, pairwise(span_ptr.tolist()), strict=True):
+        spans = self._spans(list(map(self._numbered, choices)), [b""] * len(choices))
+        numbers = spans.number.tolist()
+        for choice, (start, end) in zip(choices, pairwise(spans.ptr.tolist()), strict=True):
             found = self._kept(numbers[start:end])
             concepts = self._remaining(found or self._vocabulary_words(choice), drop_any=False)
             seen.choices[choice] = _Choice(len(seen.choices), self._numbered_answer(choice))
@@ -317,19 +328,19 @@ class _Seen:
         self.words = _Memo[str, int](grounder._number_of_word)
         self.spellings: list[str] = []  # number of a word → the word
         self.spans = Interner()  # of words by number, four bytes each
-        self.kept = _Rows("q")  # number of a span → concepts kept of it, doubled, + 1 if all its words are stop words
-        self.pair_keys, self.pairs = np.zeros(PAIRS, dtype=np.uint64), np.zeros(PAIRS, dtype=np.uint8)
+        self.kept = _RowList("q")  # number of a span → concepts kept of it, doubled, + 1 if all its words are stop words
+        self.pairs = PairCache(np.zeros(PAIRS, dtype=np.uint64), np.zeros(PAIRS, dtype=np.uint8))
         self.choices: dict[str, _Choice] = {}
-        self.found = _Rows("q")  # number of a choice → its concepts
-        self.remaining = _Rows("q")  # of these, or else of those of the last resort, what remains
+        self.found = _RowList("q")  # number of a choice → its concepts
+        self.remaining = _RowList("q")  # of these, or else of those of the last resort, what remains
         self.words_of_name = _Memo[str, Words](lambda name: tuple(tokenize(name)))
         self.numbers: dict[str, int] = {}  # name of a concept → its number; below zero if there is none
         self.names: dict[int, str] = {}
         self.all_stop: set[int] = set()  # concepts all of whose words are stop words
         self.any_stop: set[int] = set()
         self._traits = array("B")
-        self._lemmas = _Rows("B")
-        self._texts = _Rows("B")
+        self._lemmas = _RowList("B")
+        self._texts = _RowList("B")
 
     def add_name(self, name: str, number: int) -> None:
         self.numbers[name], self.names[number] = number, name
@@ -347,12 +358,12 @@ class _Seen:
         self._texts.add(word.encode())
         return number
 
-    def arrays(self) -> tuple[Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
-        """For each word by number its trait, its lemma, its spelling."""
-        return np.array(self._traits, dtype=np.uint8), self._lemmas.arrays(), self._texts.arrays()
+    def vocabulary(self) -> Vocabulary:
+        """Return all words, for kernels."""
+        return Vocabulary(np.array(self._traits, dtype=np.uint8), Texts(*self._lemmas.arrays()), Texts(*self._texts.arrays()))
 
 
-class _Rows:
+class _RowList:
     """Rows of numbers one behind the other."""
 
     def __init__(self, kind: str) -> None:
@@ -371,10 +382,10 @@ class _Rows:
         return np.array(self._ptr, dtype=np.int64), np.array(self._data, dtype=self._data.typecode)
 
 
-def _joined(texts: Sequence[bytes]) -> tuple[Ints, Ints]:
-    """A pointer to texts of numbered words, and the words of all of them."""
+def _joined(texts: Sequence[bytes]) -> Texts:
+    """Return texts of numbered words as arrays."""
     ptr = np.cumsum([0, *map(len, texts)], dtype=np.int64) // 4
-    return ptr, np.frombuffer(b"".join(texts), dtype=np.int32)
+    return Texts(ptr, np.frombuffer(b"".join(texts), dtype=np.int32))
 
 
 def _readings(span: Words, with_gaps: bool) -> set[Words]:

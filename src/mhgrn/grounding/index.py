@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,6 +18,9 @@ from mhgrn.kg.extend import ExtendedGraph
 from mhgrn.kg.graph import INDEX, KnowledgeGraph
 from mhgrn.kg.names import one_edit_away
 from mhgrn.kg.strings import StringIndex
+
+if TYPE_CHECKING:
+    from mhgrn.grounding.kernels import IndexTables
 
 MARKER = "index.json"
 FORMAT = 1
@@ -141,7 +144,7 @@ class ConceptIndex:
         from mhgrn.grounding.kernels import one_edit_away_in
 
         words = self._words
-        near = one_edit_away_in(words.slots, words.ptr, words.data, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
+        near = one_edit_away_in(words.table, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
         return {words[number] for number in near.tolist()}
 
     def lists_word(self, word: str) -> bool:
@@ -162,9 +165,11 @@ class ConceptIndex:
         return self._patterns.find(lemmas) is not None
 
     @property
-    def tables(self) -> tuple[StringIndex, StringIndex, StringIndex]:
-        """The patterns, the first two lemmas of longer patterns, and the words, for kernels."""
-        return self._patterns, self._beginnings, self._words
+    def tables(self) -> "IndexTables":
+        """The texts of the index, for kernels."""
+        from mhgrn.grounding.kernels import IndexTables
+
+        return IndexTables(self._patterns.table, self._beginnings.table, self._words.table)
 
 
 _INDEXES: WeakKeyDictionary[KnowledgeGraph, ConceptIndex] = WeakKeyDictionary()

@@ -1,6 +1,6 @@
 """Compiled kernels of grounding: patterns of names, spans of texts that have patterns, words one edit away."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from mhgrn.compiled.jit import kernel
 from mhgrn.grounding.lemmas import LONGEST
 from mhgrn.kg.interning import find_text, intern_last
 from mhgrn.kg.names import LETTERS
+from mhgrn.kg.strings import TextTable
 
 Array = NDArray[Any]
 
@@ -18,11 +19,26 @@ OUTER, EMPTY = 1, 2  # traits of a word: not at either end of a pattern; says no
 _UNDERSCORE, _HYPHEN = 95, 45
 
 
-# ---- the patterns of names
+class Texts(NamedTuple):
+    """Texts by number."""
+
+    ptr: Array  # [texts + 1]
+    data: Array  # bytes, or the numbers of words
+
+
+class Known(NamedTuple):
+    """The words of the lemma dictionary. Every other word is its own lemma and has no traits."""
+
+    table: TextTable
+    root: Array  # [words] number of the lemma
+    traits: Array  # [words] OUTER, EMPTY, or both
 
 
 @kernel
-def intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Array, into: Array) -> int:
+def intern_beginnings(patterns: Texts, size: int, found: TextTable) -> int:
+    """Intern the first two lemmas of the first ``size`` patterns that have more, and return how many there are."""
+    ptr, data = patterns
+    at, into = found.ptr, found.data
     count = 0
     for i in range(size):
         spaces = 0
@@ -31,14 +47,14 @@ def intern_beginnings(ptr: Array, data: Array, size: int, slots: Array, at: Arra
             if spaces == 2:
                 length = j - ptr[i]
                 into[at[count] : at[count] + length] = data[ptr[i] : j]
-                count += intern_last(slots, at, into, count, length) == count
+                count += intern_last(found, count, length) == count
                 break
     return count
 
 
 @kernel
 def grouped(group: Array, groups: int) -> tuple[Array, Array]:
-    """Pointer to the members of each group and these, ascending; members of no group (negative) are left out."""
+    """Return a pointer to the members of each group, and these, ascending. Members of no group (negative) are left out."""
     ptr = np.zeros(groups + 1, np.int64)
     for g in group:
         if g >= 0:
@@ -60,61 +76,57 @@ def _is_letter(byte: int) -> bool:
 
 @kernel
 def find_patterns(
-    name_ptr: Array,
-    names: Array,
-    word_slots: Array,
-    word_ptr: Array,
-    word_data: Array,
-    root: Array,
-    traits: Array,
+    names: Texts,
+    known: Known,
     used: Array,
     pattern: Array,
-    unlisted_slots: Array,
-    unlisted_ptr: Array,
-    unlisted: Array,
+    unlisted: TextTable,
     unlisted_count: int,
-    slots: Array,
-    ptr: Array,
-    data: Array,
+    patterns: TextTable,
     count: int,
 ) -> tuple[int, int]:
-    """The pattern of every name made of letters a to z, underscores, and hyphens within words, which part them too: the lemmas of
-    its words with spaces between; of other names it is ASK. Lemmas of listed words are marked as used, other words numbered.
-    Returns how many of these there are, and how many patterns."""
+    """Find the pattern of each name: the lemmas of its words with spaces between.
+
+    Names are made of the letters a to z, underscores, and hyphens within words, which separate words too. The pattern of any other
+    name is ASK. Lemmas of known words are marked in ``used``; other words are interned in ``unlisted``.
+
+    Returns:
+        The number of unlisted words, and of patterns.
+    """
+    name_ptr, name = names
+    ptr, data = patterns.ptr, patterns.data
     for i in range(len(pattern)):
         size = 0
         pattern[i] = NO_PATTERN
         start, stop = name_ptr[i], name_ptr[i + 1]
         for j in range(start, stop):
-            if _is_letter(names[j]):
-                size += j == start or not _is_letter(names[j - 1])
-            elif names[j] == _HYPHEN and start < j < stop - 1:
-                if not (_is_letter(names[j - 1]) and _is_letter(names[j + 1])):
+            if _is_letter(name[j]):
+                size += j == start or not _is_letter(name[j - 1])
+            elif name[j] == _HYPHEN and start < j < stop - 1:
+                if not (_is_letter(name[j - 1]) and _is_letter(name[j + 1])):
                     pattern[i] = ASK
-            elif names[j] != _UNDERSCORE:
+            elif name[j] != _UNDERSCORE:
                 pattern[i] = ASK
         if pattern[i] == ASK or size == 0 or size > LONGEST:
             continue
         length = word = 0
         empty, outer = True, False
         for end in range(start, stop + 1):
-            if end < stop and _is_letter(names[end]):
+            if end < stop and _is_letter(name[end]):
                 continue
             if start < end:
-                number, _, _ = find_text(word_slots, word_ptr, word_data, names, start, end)
+                number, _, _ = find_text(known.table, name, start, end)
                 trait = 0
-                source, first, last = names, start, end
+                source, first, last = name, start, end
                 if number >= 0:
-                    trait = traits[number]
-                    number = root[number]
+                    trait = known.traits[number]
+                    number = known.root[number]
                     used[number] = True
-                    source, first, last = word_data, word_ptr[number], word_ptr[number + 1]
+                    source, first, last = known.table.data, known.table.ptr[number], known.table.ptr[number + 1]
                 else:
-                    free = unlisted_ptr[unlisted_count]
-                    unlisted[free : free + end - start] = names[start:end]
-                    unlisted_count += (
-                        intern_last(unlisted_slots, unlisted_ptr, unlisted, unlisted_count, end - start) == unlisted_count
-                    )
+                    free = unlisted.ptr[unlisted_count]
+                    unlisted.data[free : free + end - start] = name[start:end]
+                    unlisted_count += intern_last(unlisted, unlisted_count, end - start) == unlisted_count
                 if word > 0:
                     data[ptr[count] + length] = 32
                     length += 1
@@ -127,24 +139,43 @@ def find_patterns(
             start = end + 1
         if empty or outer:
             continue
-        pattern[i] = intern_last(slots, ptr, data, count, length)
+        pattern[i] = intern_last(patterns, count, length)
         count += pattern[i] == count
     return unlisted_count, count
 
 
-# ---- the spans of texts in which concepts are found
+DETERMINER, ODD, FOUND = 1, 2, 4  # traits of a word of a text: skipped in a span; may have to be read as another; is a concept
+MOST_SPANS, MOST_WORDS = 8, 32  # per word of a text: spans at most, and words in all of these
+PAIRS = 1 << 16  # size of the cache of pairs of words
+_PAIR_FINDS, _PAIR_BEGINS = 1, 2
 
 
-DETERMINER, ODD, FOUND = 1, 2, 4  # traits of a word of a text: passed over in a span; may have to be read as another; is a concept
-MOST_SPANS, MOST_WORDS = 8, 32  # of a text: no more spans than so many for each of its words, and words in all of these
+class Vocabulary(NamedTuple):
+    """The words of texts, by number."""
 
-Index = tuple[Array, Array, Array]  # slots, pointer and bytes of a StringIndex
-Texts = tuple[Array, Array]  # pointer and bytes
+    traits: Array  # [words] of DETERMINER, ODD, FOUND
+    lemmas: Texts
+    spellings: Texts
+
+
+class IndexTables(NamedTuple):
+    """The texts of a concept index."""
+
+    patterns: TextTable
+    beginnings: TextTable  # the first two lemmas of longer patterns
+    words: TextTable
+
+
+class PairCache(NamedTuple):
+    """What pairs of words find; texts share most of their pairs."""
+
+    keys: Array  # [PAIRS]
+    finds: Array  # [PAIRS] of _PAIR_FINDS, _PAIR_BEGINS
 
 
 @kernel
 def _join(words: Any, size: int, texts: Texts, spaced: bool, into: Array) -> int:
-    """Write the texts of some words one behind the other, spaces between if ``spaced``; the length."""
+    """Concatenate the texts of some words, with spaces between if ``spaced``, and return the length."""
     ptr, data = texts
     length = 0
     for i in range(size):
@@ -158,25 +189,20 @@ def _join(words: Any, size: int, texts: Texts, spaced: bool, into: Array) -> int
 
 
 @kernel
-def _holds(index: Index, text: Array, length: int) -> bool:
-    number: int = find_text(index[0], index[1], index[2], text, 0, length)[0]
+def _holds(table: TextTable, text: Array, length: int) -> bool:
+    number: int = find_text(table, text, 0, length)[0]
     return number >= 0
 
 
-PAIRS = 1 << 16  # remembered: texts have most of their pairs of words in common with those before
-_PAIR_FINDS, _PAIR_BEGINS = 1, 2
-
-
 @kernel
-def _pair(
-    first: int, second: int, lemmas: Texts, spellings: Texts, indices: tuple[Index, Index, Index], published: bool, text: Array
-) -> int:
-    """Whether a concept has the lemmas of two words, or is found by them written as one; whether a longer pattern begins so."""
-    patterns, beginnings, known = indices
-    words = (first, second)
-    length = _join(words, 2, lemmas, True, text)
-    result = _PAIR_BEGINS if _holds(beginnings, text, length) else 0
-    if _holds(patterns, text, length) or (not published and _holds(known, text, _join(words, 2, spellings, False, text))):
+def _pair(first: int, second: int, words: Vocabulary, index: IndexTables, published: bool, text: Array) -> int:
+    """Return whether a concept has the lemmas of two words or is these written as one, and whether a longer pattern begins so."""
+    pair = (first, second)
+    length = _join(pair, 2, words.lemmas, True, text)
+    result = _PAIR_BEGINS if _holds(index.beginnings, text, length) else 0
+    if _holds(index.patterns, text, length) or (
+        not published and _holds(index.words, text, _join(pair, 2, words.spellings, False, text))
+    ):
         result |= _PAIR_FINDS
     return result
 
@@ -193,47 +219,47 @@ def _equals(words: Array, start: int, end: int, others: Array, first: int, last:
 
 @kernel
 def _place_of_pair(first: int, second: int) -> tuple[Any, Any]:
-    """Under which key two words are remembered, and where."""
+    """Return the key of two words in the cache of pairs, and its place."""
     key = (np.uint64(first) << np.uint64(32)) | np.uint64(second + 1)
     return key, (key ^ (key >> np.uint64(25))) & np.uint64(PAIRS - 1)
 
 
 @kernel
-def _is_pattern(words: Array, size: int, lemmas: Texts, patterns: Index, text: Array) -> bool:
+def _is_pattern(words: Array, size: int, lemmas: Texts, patterns: TextTable, text: Array) -> bool:
     found: bool = _holds(patterns, text, _join(words, size, lemmas, True, text))
     return found
 
 
 @kernel
 def find_spans(
-    text_ptr: Array,
-    words: Array,
-    answer_ptr: Array,
-    answers: Array,
-    traits: Array,
-    lemmas: Texts,
-    spellings: Texts,
-    indices: tuple[Index, Index, Index],
+    texts: Texts,
+    answers: Texts,
+    vocabulary: Vocabulary,
+    index: IndexTables,
     published: bool,
-    pair_keys: Array,
-    pairs: Array,
-    slots: Array,
-    ptr: Array,
-    data: Array,
+    cache: PairCache,
+    spans: TextTable,
     count: int,
 ) -> tuple[Array, Array, int]:
-    """The spans of each text that may find a concept: those whose lemmas are a pattern, and those with a word that may have to be
-    read as another. All words are numbers; a text's span that equals its answer is passed over.
+    """Find the spans of each text that may be a concept, and intern them as texts of four bytes per word.
 
-    A span is a word and up to three more; unless ``published`` also more, if all but four of them are articles within. Spans are
-    numbered as texts of four bytes a word. ``indices`` are the graph's patterns, beginnings of patterns, and words. Returns a
-    pointer, the spans' numbers, and how many are known now.
+    These are the spans whose lemmas are a pattern, and those with a word that may have to be read as another. A span has up to four
+    words; unless ``published``, it may have more if all but four of them are articles inside it. A span that equals the text's
+    answer is skipped. Words are numbers of the vocabulary.
+
+    Returns:
+        A pointer to each text's spans, their numbers, and the number of spans known now.
     """
+    text_ptr, words = texts
+    answer_ptr, answer = answers
+    keys, pairs = cache
+    traits, lemmas, spellings = vocabulary
+    ptr, data = spans.ptr, spans.data
     longest = 0
     for w in words:
-        longest = max(longest, lemmas[0][w + 1] - lemmas[0][w], spellings[0][w + 1] - spellings[0][w])
+        longest = max(longest, lemmas.ptr[w + 1] - lemmas.ptr[w], spellings.ptr[w + 1] - spellings.ptr[w])
     text = np.empty(LONGEST * (longest + 1), np.uint8)
-    plain, inner = np.empty(LONGEST, np.int32), np.empty(LONGEST, np.int32)  # the words of a span, and those that are no articles
+    plain, inner = np.empty(LONGEST, np.int32), np.empty(LONGEST, np.int32)  # words of a span, with and without articles
     found_ptr = np.zeros(len(text_ptr), np.int64)
     found = np.empty(MOST_SPANS * len(words), np.int32)
     total = 0
@@ -255,13 +281,13 @@ def find_spans(
                 if length == 2 or (size == 2 and not is_article):
                     first = words[start]
                     key, place = _place_of_pair(first, word)
-                    if pair_keys[place] != key:
-                        pair_keys[place], pairs[place] = key, _pair(first, word, lemmas, spellings, indices, published, text)
+                    if keys[place] != key:
+                        keys[place], pairs[place] = key, _pair(first, word, vocabulary, index, published, text)
                     if length == 2:
                         pair = pairs[place]
                     inner_pair = pairs[place]
                 is_found = False
-                if length <= LONGEST:  # as it stands
+                if length <= LONGEST:  # with articles
                     plain[length - 1] = word
                     if has_odd:
                         is_found = True
@@ -270,64 +296,70 @@ def find_spans(
                     elif length == 2:
                         is_found = (pair & _PAIR_FINDS) != 0
                     else:
-                        is_found = (pair & _PAIR_BEGINS) != 0 and _is_pattern(plain, length, lemmas, indices[0], text)
+                        is_found = (pair & _PAIR_BEGINS) != 0 and _is_pattern(plain, length, lemmas, index.patterns, text)
                 if may_have_gaps and not is_article and size < length and not is_found:  # without articles
                     if has_odd:
                         is_found = True
                     elif size == 2:
                         is_found = (inner_pair & _PAIR_FINDS) != 0
                     else:
-                        is_found = (inner_pair & _PAIR_BEGINS) != 0 and _is_pattern(inner, size, lemmas, indices[0], text)
-                if is_found and not _equals(words, start, end, answers, answer_ptr[t], answer_ptr[t + 1]):
+                        is_found = (inner_pair & _PAIR_BEGINS) != 0 and _is_pattern(inner, size, lemmas, index.patterns, text)
+                if is_found and not _equals(words, start, end, answer, answer_ptr[t], answer_ptr[t + 1]):
                     at = ptr[count]
                     for i in range(start, end):
                         for byte in range(4):
                             data[at] = (words[i] >> (8 * byte)) & 255
                             at += 1
-                    found[total] = intern_last(slots, ptr, data, count, 4 * length)
+                    found[total] = intern_last(spans, count, 4 * length)
                     count += found[total] == count
                     total += 1
         found_ptr[t + 1] = total
     return found_ptr, found[:total], count
 
 
-Rows = tuple[Array, Array]  # pointer and numbers
+class Rows(NamedTuple):
+    """Rows of concept numbers."""
+
+    ptr: Array  # [rows + 1]
+    number: Array
 
 
 @kernel
 def _is_among(rows: Rows, row: int, number: int) -> bool:
-    ptr, numbers = rows
-    for i in range(ptr[row], ptr[row + 1]):  # noqa: SIM110 (compiled)
-        if numbers[i] == number:
+    for i in range(rows.ptr[row], rows.ptr[row + 1]):  # noqa: SIM110 (compiled)
+        if rows.number[i] == number:
             return True
     return False
 
 
 @kernel
 def gather_mentions(
-    span_ptr: Array, spans: Array, kept: Rows, choices: Array, found: Rows, remaining: Rows, ask_all: bool
+    spans: Rows, kept: Rows, choices: Array, found: Rows, remaining: Rows, ask_all: bool
 ) -> tuple[Array, Array, Array, Array]:
-    """For each statement the concepts ``kept`` of its spans, sorted, and behind them those that remain of its choice.
+    """Gather the concepts of each statement: sorted, those that are ``kept`` of its spans, then those that remain of its choice.
 
-    Left out are those that its choice was found to mention, those that remain of it, and those marked to be left out: ``kept``
-    holds twice the concept's number, and one more for a mark. Returns a pointer, how many concepts of each statement are the
-    question's, the concepts, and which statements are to be asked about because none was kept; these have the choice's only.
+    ``kept`` holds twice a concept's number, plus one if the concept is to be dropped. The concepts that a choice mentions
+    (``found``) and those that remain of it are not concepts of the question.
+
+    Returns:
+        A pointer to each statement's concepts, how many of these are the question's, the concepts, and which statements kept no
+        concept of the question, so that the caller has to find some.
     """
     size = len(choices)
     room = most = 0
     for t in range(size):
         mine = 0
-        for s in spans[span_ptr[t] : span_ptr[t + 1]]:
-            mine += kept[0][s + 1] - kept[0][s]
-        room += mine + remaining[0][choices[t] + 1] - remaining[0][choices[t]]
+        for s in spans.number[spans.ptr[t] : spans.ptr[t + 1]]:
+            mine += kept.ptr[s + 1] - kept.ptr[s]
+        room += mine + remaining.ptr[choices[t] + 1] - remaining.ptr[choices[t]]
         most = max(most, mine)
     ptr, of_question, asked = np.zeros(size + 1, np.int64), np.zeros(size, np.int64), np.zeros(size, np.bool_)
     concepts, gathered = np.empty(room, np.int64), np.empty(most, np.int64)
     for t in range(size):
         choice, total, count = choices[t], ptr[t], 0
-        for s in spans[span_ptr[t] : span_ptr[t + 1]]:
-            for i in range(kept[0][s], kept[0][s + 1]):
-                gathered[count] = kept[1][i]
+        for s in spans.number[spans.ptr[t] : spans.ptr[t + 1]]:
+            for i in range(kept.ptr[s], kept.ptr[s + 1]):
+                gathered[count] = kept.number[i]
                 count += 1
         asked[t] = True
         last = np.int64(-1)
@@ -343,50 +375,47 @@ def gather_mentions(
         if ask_all:
             asked[t], total = True, ptr[t]
         of_question[t] = total - ptr[t]
-        for i in range(remaining[0][choice], remaining[0][choice + 1]):
-            concepts[total] = remaining[1][i]
+        for i in range(remaining.ptr[choice], remaining.ptr[choice + 1]):
+            concepts[total] = remaining.number[i]
             total += 1
         ptr[t + 1] = total
     return ptr, of_question, concepts[: ptr[size]], asked
-
-
-# ---- misspelt words
 
 
 _LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
 
 
 @kernel
-def one_edit_away_in(slots: Array, ptr: Array, data: Array, word: Array) -> Array:
-    """The numbers of the texts that :func:`mhgrn.kg.names.one_edit_away` gives for a word and that are in the index."""
+def one_edit_away_in(table: TextTable, word: Array) -> Array:
+    """Return the numbers of the texts of a table that :func:`mhgrn.kg.names.one_edit_away` gives for a word."""
     n = len(word)
     found = np.empty((n + 1) * (2 * len(_LETTERS) + 2), np.int64)
     other = np.empty(n + 1, np.uint8)
     count = 0
     for i in range(n + 1):
-        # a letter added
+        # insert a letter
         other[:i] = word[:i]
         other[i + 1 :] = word[i:]
         for letter in _LETTERS:
             other[i] = letter
-            found[count], _, _ = find_text(slots, ptr, data, other, 0, n + 1)
+            found[count], _, _ = find_text(table, other, 0, n + 1)
             count += found[count] >= 0
         if i == n:
             break
-        # left out
+        # delete
         other[i:n] = word[i:]
         other[i : n - 1] = word[i + 1 :]
-        found[count], _, _ = find_text(slots, ptr, data, other, 0, n - 1)
+        found[count], _, _ = find_text(table, other, 0, n - 1)
         count += found[count] >= 0
-        # exchanged
+        # replace
         other[i:n] = word[i:]
         for letter in _LETTERS:
             other[i] = letter
-            found[count], _, _ = find_text(slots, ptr, data, other, 0, n)
+            found[count], _, _ = find_text(table, other, 0, n)
             count += found[count] >= 0
-        # swapped with the next
+        # swap with the next
         if i < n - 1:
             other[i], other[i + 1] = word[i + 1], word[i]
-            found[count], _, _ = find_text(slots, ptr, data, other, 0, n)
+            found[count], _, _ = find_text(table, other, 0, n)
             count += found[count] >= 0
     return found[:count]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.grounding.kernels import ASK, EMPTY, NO_PATTERN, OUTER, find_patterns, grouped, intern_beginnings
+from mhgrn.grounding.kernels import ASK, EMPTY, NO_PATTERN, OUTER, Known, Texts, find_patterns, grouped, intern_beginnings
 from mhgrn.grounding.lemmas import (
     LONGEST,
     RULED,
@@ -38,15 +38,15 @@ def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
     known, patterns, unlisted = known_words(), Interner(), Interner()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
     used = np.zeros(len(known.texts), dtype=bool)  # whether some concept has a word with this lemma
-    listed = known.texts.slots, known.texts.ptr, known.texts.data, known.root, known.traits
+    listed = Known(known.texts.table, known.root, known.traits)
     for start in range(0, len(names), CHUNK):
         ptr, part = names.ptr[start : start + CHUNK + 1], pattern_of[start : start + CHUNK]
         size = int(ptr[-1] - ptr[0])
         unlisted.reserve(LONGEST * len(part), size)
         patterns.reserve(len(part), size + known.growth * LONGEST * len(part))
-        of_words = unlisted.slots, unlisted.ptr, unlisted.data, unlisted.count
-        of_patterns = patterns.slots, patterns.ptr, patterns.data, patterns.count
-        unlisted.count, patterns.count = find_patterns(ptr, names.data, *listed, used, part, *of_words, *of_patterns)
+        unlisted.count, patterns.count = find_patterns(
+            Texts(ptr, names.data), listed, used, part, unlisted.table, unlisted.count, patterns.table, patterns.count
+        )
         for number in np.flatnonzero(part == ASK).tolist():
             name = names[start + number]
             for word in tokenize(name):
@@ -72,11 +72,11 @@ def _beginnings(patterns: Interner) -> StringIndex:
     """Index the first two lemmas of longer patterns, so that most spans of a text need no look-up."""
     found = Interner()
     found.reserve(patterns.count, int(patterns.ptr[patterns.count]))
-    found.count = intern_beginnings(patterns.ptr, patterns.data, patterns.count, found.slots, found.ptr, found.data)
+    found.count = intern_beginnings(Texts(patterns.ptr, patterns.data), patterns.count, found.table)
     return found.index()
 
 
-def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
+def _word_arrays(known: "_Dictionary", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
     chosen = np.flatnonzero(used[known.root] | used)
     texts = list(known.number)
     words = StringIndex.of(texts[word] for word in chosen.tolist())
@@ -92,7 +92,7 @@ def _word_arrays(known: "_Known", used: Array, unlisted: Interner) -> tuple[dict
     return arrays, len(chosen)
 
 
-class _Known(NamedTuple):
+class _Dictionary(NamedTuple):
     """The words of the lemma dictionary. Every other word is its own lemma and has no traits."""
 
     number: dict[str, int]
@@ -103,7 +103,7 @@ class _Known(NamedTuple):
 
 
 @cache
-def known_words() -> _Known:
+def known_words() -> _Dictionary:
     """Return the lemma dictionary as arrays."""
     listed = dictionary()
     number = {text: i for i, text in enumerate(listed)}
@@ -115,4 +115,4 @@ def known_words() -> _Known:
         if text in RULED or of in RULED:
             traits[i] = OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of)
     lengths = np.diff(texts.ptr)
-    return _Known(number, texts, root, traits, int((lengths[root] - lengths).max()))
+    return _Dictionary(number, texts, root, traits, int((lengths[root] - lengths).max()))

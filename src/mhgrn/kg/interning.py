@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
-from mhgrn.kg.strings import StringIndex, slot_count
+from mhgrn.kg.strings import StringIndex, TextTable, slot_count
 
 Array = NDArray[Any]
 
@@ -23,7 +23,7 @@ _TABLE = _crc_table()
 
 @kernel
 def text_crc(data: Array, start: int, end: int) -> Any:
-    """The CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
+    """Return the CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
     crc = np.uint32(0xFFFFFFFF)
     for i in range(start, end):
         crc = _TABLE[(crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
@@ -31,8 +31,9 @@ def text_crc(data: Array, start: int, end: int) -> Any:
 
 
 @kernel
-def find_text(slots: Array, ptr: Array, data: Array, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
-    """Where a part of ``text`` is in the table, or where it would go: (number or -1, place, its CRC)."""
+def find_text(table: TextTable, text: Array, start: int, end: int) -> tuple[Any, Any, Any]:
+    """Return the number of a part of ``text`` or -1, its place in the table or the free one where it would go, and its CRC."""
+    slots, ptr, data = table
     crc = text_crc(text, start, end)
     mask = np.uint64(len(slots) - 1)
     place = crc & mask
@@ -59,20 +60,20 @@ def _entry(crc: Any, number: int) -> Any:
 
 
 @kernel
-def intern_last(slots: Array, ptr: Array, data: Array, count: int, length: int) -> Any:
-    """The number of the text that lies in ``data`` just behind the first ``count`` texts; ``count`` itself if it is new."""
-    start = ptr[count]
-    number, place, crc = find_text(slots, ptr, data, data, start, start + length)
+def intern_last(table: TextTable, count: int, length: int) -> Any:
+    """Return the number of the text right after the first ``count`` texts in ``data``; a new text gets the number ``count``."""
+    start = table.ptr[count]
+    number, place, crc = find_text(table, table.data, start, start + length)
     if number >= 0:
         return number
-    slots[place] = _entry(crc, count)
-    ptr[count + 1] = start + length
+    table.slots[place] = _entry(crc, count)
+    table.ptr[count + 1] = start + length
     return np.int64(count)
 
 
 @kernel
 def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
-    """A hash table of ``size`` places over ``count`` distinct texts, entered in their order."""
+    """Return a hash table of ``size`` places for ``count`` distinct texts."""
     slots = np.zeros(size, np.uint64)
     mask = np.uint64(size - 1)
     for number in range(count):
@@ -84,8 +85,13 @@ def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
     return slots
 
 
+@kernel
+def is_space(byte: int) -> bool:
+    return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
+
+
 class Interner:
-    """Texts being numbered, in arrays that kernels write to. Call :meth:`reserve` before a kernel adds to it."""
+    """Numbers texts. Kernels write to its arrays; call :meth:`reserve` before."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -93,8 +99,12 @@ class Interner:
         self.data = np.empty(1 << 14, dtype=np.uint8)
         self.slots = np.zeros(2048, dtype=np.uint64)
 
+    @property
+    def table(self) -> TextTable:
+        return TextTable(self.slots, self.ptr, self.data)
+
     def reserve(self, texts: int, size: int) -> None:
-        """Make room for so many more texts of so many bytes in all."""
+        """Make room for ``texts`` more texts of ``size`` bytes in total."""
         if len(self.ptr) < self.count + texts + 1:
             self.ptr = _grown(self.ptr, self.count + texts + 1)
         if len(self.data) < self.ptr[self.count] + size:
@@ -103,11 +113,11 @@ class Interner:
             self.slots = fill_slots(self.ptr, self.data, self.count, slot_count(self.count + texts))
 
     def add(self, text: bytes) -> int:
-        """The number of one text."""
+        """Return the number of one text."""
         self.reserve(1, len(text))
         start = int(self.ptr[self.count])
         self.data[start : start + len(text)] = np.frombuffer(text, dtype=np.uint8)
-        number = int(intern_last(self.slots, self.ptr, self.data, self.count, len(text)))
+        number = int(intern_last(self.table, self.count, len(text)))
         self.count += number == self.count
         return number
 
@@ -115,7 +125,7 @@ class Interner:
         return bytes(self.data[self.ptr[number] : self.ptr[number + 1]]).decode()
 
     def index(self) -> StringIndex:
-        """The finished index: the same texts in the same order give the same bytes."""
+        """Return the finished index. The same texts in the same order give the same bytes."""
         ptr = self.ptr[: self.count + 1].copy()
         return StringIndex.indexed(ptr, self.data[: ptr[-1]].copy())
 

@@ -161,7 +161,7 @@ class Schema:
         spelling: dict[str, str] = {}
         for name in sorted(set(names)):
             if name.startswith("*"):
-                raise UserError(f"the relation {name!r} begins with *, by which a schema swaps head and tail; rename it.")
+                raise UserError(f"the relation {name!r} begins with *, which a schema uses to swap head and tail; rename it.")
             spelling.setdefault(name.lower(), name)
         return cls("derived", tuple(map(Relation, spelling.values())))
 

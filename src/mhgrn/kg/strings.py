@@ -1,8 +1,8 @@
-"""Numbered texts in flat arrays: names, words and patterns of a graph, found by a hash table that can be memory-mapped."""
+"""Numbered texts in flat arrays, found by a hash table that can be memory-mapped."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+class TextTable(NamedTuple):
+    """Numbered texts as kernels take them: an open hash table over texts in one array of bytes."""
+
+    slots: Array  # [a power of two] 32 bits of a text's CRC, 32 bits of its number + 1; 0 if free
+    ptr: Array  # [texts + 1]
+    data: Array  # [bytes]
+
+
 class StringIndex:
-    """Texts by number, and numbers by text. ``slots`` is an open hash table: 32 bits of a text's CRC, 32 bits of its number + 1.
+    """Texts by number, and numbers by text. For the arrays see :class:`TextTable`.
 
     >>> index = StringIndex.of(["child", "desk"])
     >>> index[1], index.find("child"), index.find("cat")
@@ -21,21 +29,25 @@ class StringIndex:
 
     def __init__(self, ptr: Array, data: Array, slots: Array) -> None:
         self.ptr, self.data, self.slots = ptr, data, slots
-        self._views = ptr.data, data.data, slots.data  # single numbers are read from these in half the time
+        self._views = ptr.data, data.data, slots.data  # reading one number takes half the time of an array
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "StringIndex":
-        """Number distinct texts in their order."""
+        """Make an index of distinct texts, numbered in their order."""
         encoded = [text.encode() for text in texts]
         ptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         return cls.indexed(ptr, np.frombuffer(b"".join(encoded), dtype=np.uint8))
 
     @classmethod
     def indexed(cls, ptr: Array, data: Array) -> "StringIndex":
-        """An index over texts that are laid out already."""
+        """Make an index of texts that are arrays already."""
         from mhgrn.kg.interning import fill_slots
 
         return cls(ptr, data, fill_slots(ptr, data, len(ptr) - 1, slot_count(len(ptr) - 1)))
+
+    @property
+    def table(self) -> TextTable:
+        return TextTable(self.slots, self.ptr, self.data)
 
     @classmethod
     def from_arrays(cls, name: str, arrays: dict[str, Array]) -> "StringIndex":
@@ -45,7 +57,7 @@ class StringIndex:
         return {f"{name}_ptr": self.ptr, f"{name}_bytes": self.data, f"{name}_slots": self.slots}
 
     def only(self, numbers: Array) -> "StringIndex":
-        """An index over some of the texts."""
+        """Make an index of some of the texts."""
         lengths = np.diff(self.ptr)[numbers]
         ptr = np.concatenate([[0], np.cumsum(lengths)])
         return StringIndex.indexed(ptr, self.data[np.repeat(self.ptr[numbers] - ptr[:-1], lengths) + np.arange(ptr[-1])])
@@ -63,7 +75,7 @@ class StringIndex:
             yield data[start:end].decode()
 
     def find(self, text: str) -> int | None:
-        """The number of a text, or None. In plain Python: one look-up costs a microsecond and loads nothing else."""
+        """Return the number of a text, or None. This is plain Python: one look-up takes a microsecond and needs no numba."""
         encoded = text.encode()
         crc = crc32(encoded)
         ptr, data, slots = self._views
@@ -79,5 +91,5 @@ class StringIndex:
 
 
 def slot_count(texts: int) -> int:
-    """The size of the hash table for so many texts: a power of two, at most half full."""
+    """Return the size of the hash table for so many texts: a power of two, at most half full."""
     return int(max(2, 1 << (2 * texts - 1).bit_length()))

@@ -1,4 +1,4 @@
-"""Files, plain or compressed → blocks of whole lines."""
+"""Text files, plain or compressed, as blocks of whole lines."""
 
 import bz2
 import codecs
@@ -20,38 +20,39 @@ from mhgrn.errors import UserError
 
 Item = TypeVar("Item")
 
-BLOCK = 1 << 23  # bytes read at a time
+BLOCK = 1 << 23  # bytes read at once
 LONGEST_LINE = 1 << 20
-XZ_MEMORY = 1 << 28  # for decompression: more than xz's own settings need
-LINES = 1 << 19  # split at a time
+XZ_MEMORY = 1 << 28  # bytes for decompression: more than any preset of xz needs
+LINES = 1 << 19  # lines split at once
 
 
 class Block(NamedTuple):
     """Whole lines of valid UTF-8."""
 
     text: bytes
-    line: int  # the number of the first
-    starts: NDArray[np.int64]  # [lines + 1] where each begins, and where the last ends
+    line: int  # number of the first line
+    starts: NDArray[np.int64]  # [lines + 1] start of each line, and end of the last
 
     def parts(self) -> "Iterator[Block]":
-        """The same text with some of its lines at a time: short ones are many."""
+        """Yield the same text with at most ``LINES`` of its lines at once."""
         bounds = [*range(0, len(self.starts) - 1, LINES), len(self.starts) - 1]
         for start, end in pairwise(bounds):
             yield Block(self.text, self.line + start, self.starts[start : end + 1])
 
 
 def blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
-    """A file's lines, some megabytes at a time, each block read while the one before is worked on."""
+    """Yield the lines of a file in blocks. Each block is read while the caller works on the previous one."""
     yield from _ahead(_blocks(path, advance))
 
 
 def lines(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
+    """Yield the lines of a file with their line ends."""
     for block in blocks(path, advance):
         yield from (f"{line}\n" for line in block.text[:-1].decode().split("\n"))
 
 
 def first_line(path: Path) -> str:
-    """The first line that is not blank."""
+    """Return the first line of a file that is not blank."""
     try:
         with path.open("rb") as raw, _body(path, raw) as body:
             found = body.read(LONGEST_LINE).removeprefix(codecs.BOM_UTF8).lstrip()
@@ -66,7 +67,7 @@ def first_line(path: Path) -> str:
 
 
 class _Streams(io.RawIOBase):
-    """Compressed streams, one behind the other. The standard library takes a damaged one for the end; here it is an error."""
+    """Concatenated compressed streams. A damaged stream is an error; the standard library takes it for the end of the file."""
 
     def __init__(self, raw: BinaryIO, new: Callable[[], Any]) -> None:
         self._raw, self._new, self._stream = raw, new, new()
@@ -127,11 +128,11 @@ def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{path}:{line}: cannot be read from here on ({error}); is the file damaged or cut off?") from None
+        raise UserError(f"{path}:{line}: cannot be read from here ({error}); is the file damaged or truncated?") from None
 
 
 def _check_text(block: bytes, path: Path, line: int) -> None:
-    place, reason = block.find(b"\0"), "a zero byte"  # in text of two bytes a character, or in no text at all
+    place, reason = block.find(b"\0"), "a zero byte"  # UTF-16 text, or no text at all
     try:
         block.decode()
     except UnicodeDecodeError as error:
@@ -142,7 +143,7 @@ def _check_text(block: bytes, path: Path, line: int) -> None:
 
 
 def _ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, each got ready in a thread while the one before is worked on."""
+    """Yield the same items, each prepared in a thread while the caller works on the previous one."""
     nothing = object()
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(next, items, nothing)

@@ -1,0 +1,199 @@
+"""Facts by names → columns of numbers → a graph."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mhgrn.compiled.jit import kernel
+from mhgrn.errors import UserError
+from mhgrn.kg.csr import first_of_each
+from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.interning import Interner, intern_last, is_space, text_crc
+from mhgrn.kg.reader import Array, ImportOptions, RelationNames, RowBlock
+from mhgrn.kg.schema import Schema
+from mhgrn.kg.strings import StringIndex, TextTable
+
+COMPACT = 1 << 22  # facts collected before duplicates are removed for the first time
+UNDERSCORE = 95
+_TOGETHER = 64  # names looked up together: in a large table each look-up waits for memory, so they wait at the same time
+
+
+@dataclass
+class ImportReport:
+    """Counts of the rows of an import, by outcome."""
+
+    rows: int = 0
+    kept: int = 0
+    duplicates: int = 0
+    mirrored: int = 0  # facts added in the other direction because their relation is symmetric
+    self_loops: int = 0
+    pruned: int = 0
+    light: int = 0
+    other_language: int = 0
+    not_alphabetic: int = 0
+    other_relations: Counter[str] = field(default_factory=Counter)
+    bad: int = 0
+    bad_rows: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "other_relations": dict(self.other_relations.most_common())}
+
+
+class FactTable:
+    """Collects facts from rows. Concepts are numbered in order of appearance.
+
+    Args:
+        schema: The relations of the graph; None derives one relation from each relation name.
+        options: The rules of import.
+    """
+
+    def __init__(self, schema: Schema | None, options: ImportOptions = ImportOptions()) -> None:
+        self.options = options
+        self.names = Interner()
+        self.relations = RelationNames(schema)
+        self.report = ImportReport()
+        self._columns: list[tuple[Ints, Ints, Ints, Ints]] = []  # head, relation, tail, weight
+        self._compact_at = COMPACT
+
+    def add(self, rows: RowBlock) -> None:
+        """Add the usable rows of a block, and the counts of the others."""
+        report, options = self.report, self.options
+        report.rows += rows.seen
+        report.bad += rows.bad
+        report.other_language += rows.other_language
+        report.not_alphabetic += rows.not_alphabetic
+        report.other_relations.update(rows.other_relations)
+        spans, relation, weight = rows.spans, rows.relation, rows.weight
+        if options.min_weight is not None:
+            heavy = weight >= options.min_weight
+            report.light += len(weight) - int(heavy.sum())
+            spans, relation, weight = spans[heavy], relation[heavy], weight[heavy]
+        if not len(spans):
+            return
+        head, tail = np.empty(len(spans), dtype=np.int32), np.empty(len(spans), dtype=np.int32)
+        names = self.names
+        names.reserve(2 * len(spans), int((spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]).sum()))
+        codes, swaps = self.relations.resolved()
+        names.count = _intern_ends(rows.text, spans, swaps[relation], names.table, names.count, head, tail)
+        if names.count >= 2**31:
+            raise UserError("the files name more than 2,147,483,647 concepts, the most a graph can hold.")
+        self._gather(head, codes[relation], tail, weight.astype(np.float32))
+
+    def _gather(self, head: Ints, relation: Ints, tail: Ints, weight: Ints) -> None:
+        report, schema = self.report, self.relations.schema
+        kept = np.ones(len(head), dtype=bool) if self.options.self_loops else head != tail
+        report.self_loops += len(head) - int(kept.sum())
+        if schema is not None and self.options.prune:
+            index = StringIndex(self.names.ptr, self.names.data, self.names.slots)
+            concepts = [number for name in schema.pruned_concepts if (number := index.find(name)) is not None]
+            pruned = kept & (np.isin(relation, list(schema.pruned_ids)) | np.isin(head, concepts) | np.isin(tail, concepts))
+            report.pruned += int(pruned.sum())
+            kept &= ~pruned
+        head, relation, tail, weight = head[kept], relation[kept].astype(np.uint16), tail[kept], weight[kept]
+        if schema is not None and schema.symmetric_ids:
+            both = np.flatnonzero(np.isin(relation, list(schema.symmetric_ids)) & (head != tail))
+            report.mirrored += len(both)
+            # a mirrored fact follows its own, so that the first row decides the weight in both directions
+            rows = np.insert(np.arange(len(head)), both + 1, both)
+            is_mirrored = np.diff(rows, prepend=-1) == 0
+            head, relation, tail, weight = head[rows], relation[rows], tail[rows], weight[rows]
+            head, tail = np.where(is_mirrored, tail, head), np.where(is_mirrored, head, tail)
+        self._columns.append((head, relation, tail, weight))
+        if sum(len(column[0]) for column in self._columns) > self._compact_at:
+            self._columns = [self._distinct()]
+            self._compact_at = max(COMPACT, 2 * len(self._columns[0][0]))
+
+    def _distinct(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return every fact once, with its first weight, sorted by head, tail and relation."""
+        parts = [list(column) for column in zip(*self._columns, strict=True)]
+        self._columns = []  # each column is joined and then freed, so that there are never two copies of all columns
+        columns = [np.concatenate(parts.pop(0)) for _ in range(4)]
+        relations = int(columns[1].max(initial=0)) + 1
+        first = first_of_each(columns[0], columns[1], columns[2], self.names.count, relations)
+        self.report.duplicates += len(columns[0]) - len(first)
+        head, relation, tail, weight = (columns.pop(0)[first] for _ in range(4))
+        return head, relation, tail, weight
+
+    def graph(self, source: dict[str, Any]) -> KnowledgeGraph:
+        """Return the graph of all facts."""
+        schema = self.relations.schema
+        if schema is None:  # replace the numbers of names by those of the derived schema
+            schema, numbers = self.relations.derived()
+            self._columns = [(head, numbers[relation], tail, weight) for head, relation, tail, weight in self._columns]
+        head, relation, tail, weight = self._distinct() if self._columns else (np.zeros(0, dtype=np.int32),) * 4
+        self._columns = []
+        self.report.kept = len(head)
+        if source:
+            source = {**source, "report": self.report.to_dict()}
+        kept_weight = weight if self.options.weights else None
+        return KnowledgeGraph.from_sorted(self.names.index(), head, relation, tail, kept_weight, schema, source)
+
+
+@kernel
+def _write_name(text: Array, start: int, end: int, data: Array, at: int) -> int:
+    """Write a concept's name at ``at``, in lower case with underscores for spaces, and return where it ends."""
+    first = at
+    gap = False
+    for j in range(start, end):
+        byte = text[j]
+        if is_space(byte):
+            gap = at > first
+            continue
+        if gap:
+            data[at] = UNDERSCORE
+            at += 1
+            gap = False
+        data[at] = byte + 32 if 65 <= byte <= 90 else byte
+        at += 1
+    return at
+
+
+@kernel
+def _same(data: Array, one: int, other: int, length: int) -> bool:
+    for i in range(length):  # noqa: SIM110 (compiled)
+        if data[one + i] != data[other + i]:
+            return False
+    return True
+
+
+@kernel
+def _intern_ends(text: Array, spans: Array, swapped: Array, names: TextTable, count: int, head: Array, tail: Array) -> int:
+    """Number the concepts of every row, head before tail after swapping, and return the number of names known now."""
+    slots, ptr, data = names
+    mask = np.uint64(len(slots) - 1)
+    place = np.empty(_TOGETHER, np.uint64)
+    bounds, likely, first = np.empty(_TOGETHER + 1, np.int64), np.empty(_TOGETHER, np.int64), np.empty(_TOGETHER, np.int64)
+    for begin in range(0, len(spans), _TOGETHER // 2):
+        size = 2 * min(_TOGETHER // 2, len(spans) - begin)
+        bounds[0] = ptr[count]
+        for k in range(size):
+            row = begin + k // 2
+            end = 1 - k % 2 if swapped[row] else k % 2
+            bounds[k + 1] = _write_name(text, spans[row, 2 * end], spans[row, 2 * end + 1], data, bounds[k])
+            place[k] = text_crc(data, bounds[k], bounds[k + 1]) & mask
+        # one array after the other for all names, so that no look-up waits for another
+        for k in range(size):
+            likely[k] = np.int64(slots[place[k]] & np.uint64(0xFFFFFFFF)) - 1
+        for k in range(size):
+            first[k] = -1
+            if likely[k] >= 0 and ptr[likely[k] + 1] - ptr[likely[k]] == bounds[k + 1] - bounds[k]:
+                first[k] = ptr[likely[k]]
+        for k in range(size):
+            if first[k] >= 0 and data[first[k]] != data[bounds[k]]:
+                first[k] = -1
+        for k in range(size):
+            start, length = bounds[k], bounds[k + 1] - bounds[k]
+            number = likely[k] if first[k] >= 0 and _same(data, first[k], start, length) else -1
+            if number < 0:  # new, or not in its first place of the table
+                free = ptr[count]
+                for j in range(length):
+                    data[free + j] = data[start + j]
+                number = intern_last(names, count, length)
+                count += number == count
+            if k % 2 == 0:
+                head[begin + k // 2] = number
+            else:
+                tail[begin + k // 2] = number
+    return count

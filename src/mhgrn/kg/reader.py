@@ -1,0 +1,286 @@
+"""The base class of readers of graph formats, and what readers give: rows of facts by names."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.errors import did_you_mean
+from mhgrn.kg.interning import Interner
+from mhgrn.kg.names import concept_name
+from mhgrn.kg.schema import MAX_RELATIONS, Schema
+
+Array = NDArray[Any]
+
+BATCH = 50_000  # rows of a block, of formats that are read row by row
+BATCH_SIZE = 1 << 23  # characters of a block, at most
+SHOWN = 5  # malformed rows that a message lists
+WIDEST = 200  # characters of each
+MAX_WEIGHT = 3.4028235e38  # the largest 32-bit float, as it is written
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """The rules of import. The defaults are those of the paper's graph, except for ``names``.
+
+    Args:
+        language: The language to keep: of ConceptNet's concepts, and of texts in N-Triples.
+        names: How a ConceptNet URI gives a name. ``"word"`` takes the word: ``/c/en/cat/n/wn/animal`` is ``cat``. ``"published"``
+            takes the last part after removing the part of speech, as the published graph does: ``animal``.
+        alphabetic: Drop ConceptNet's concepts that have other characters than letters, hyphens and underscores.
+        prune: Leave out the schema's pruned relations and concepts.
+        self_loops: Keep facts from a concept to itself.
+        weights: Keep the weight of each fact.
+        min_weight: Leave out facts with a smaller weight.
+        max_bad: The largest share of malformed rows; with more, nothing is built.
+        format: The name of the files' format; by default each file's ending and first line decide.
+
+    >>> ImportOptions(weights=True).language
+    'en'
+    """
+
+    language: str = "en"
+    names: Literal["word", "published"] = "word"
+    alphabetic: bool = True
+    prune: bool = True
+    self_loops: bool = False
+    weights: bool = False
+    min_weight: float | None = None
+    max_bad: float = 0.01
+    format: str | None = None
+
+
+class Row(NamedTuple):
+    """One fact by names, as a file states it."""
+
+    head: str
+    relation: str
+    tail: str
+    weight: float = 1.0
+
+
+class BadRow(Exception):
+    """A malformed row. The message says what is wrong with it."""
+
+
+class SkippedRow(Exception):
+    """A well-formed row that the options or the schema exclude.
+
+    Args:
+        reason: Where the report counts it.
+        relation: The relation's name, for ``"other_relation"``.
+    """
+
+    def __init__(self, reason: Literal["other_language", "not_alphabetic", "other_relation"], relation: str = "") -> None:
+        self.reason, self.relation = reason, relation
+
+
+Fields = Sequence[str] | BadRow  # of a row, or what is wrong with it
+
+
+@dataclass
+class RowBlock:
+    """Some rows of a file: the usable ones, as spans of ``text``, and counts of the others."""
+
+    text: Array  # [bytes]
+    spans: Array  # [rows, 4] start and end of head, start and end of tail
+    relation: Array  # [rows] number of the relation's name
+    weight: Array  # [rows]
+    seen: int = 0  # all rows, usable or not
+    other_language: int = 0
+    not_alphabetic: int = 0
+    other_relations: Counter[str] = field(default_factory=Counter)
+    bad: int = 0
+    bad_rows: list[str] = field(default_factory=list)  # messages for the first few
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], relations: "RelationNames") -> "RowBlock":
+        """Make a block of facts by names."""
+        names = [name.encode() for row in rows for name in (row.head, row.tail)]
+        ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
+        return cls(
+            text=np.frombuffer(b"".join(names), dtype=np.uint8),
+            spans=np.stack([ends[:-1], ends[1:]], axis=1).reshape(-1, 4),
+            relation=np.array([relations.number(row.relation) for row in rows], dtype=np.int64),
+            weight=np.array([row.weight for row in rows], dtype=np.float64),
+            seen=len(rows),
+        )
+
+
+class RelationNames:
+    """The relation names that files use, numbered as they appear.
+
+    Args:
+        schema: The relations to import; None imports every name as a relation.
+    """
+
+    def __init__(self, schema: Schema | None) -> None:
+        self.schema = schema
+        self.names = Interner()
+        self._resolved: list[tuple[int, bool]] = []
+
+    def number(self, name: str) -> int:
+        """Return the number of a name."""
+        return self.names.add(name.encode())
+
+    def resolved(self) -> tuple[Array, Array]:
+        """Return for each name its relation in the schema, or -1, and whether it swaps head and tail."""  # 2 x [names]
+        for number in range(len(self._resolved), self.names.count):
+            name = self.names[number]
+            known = self.schema.lookup.get(name.lower(), (-1, False)) if self.schema is not None else (number, False)
+            self._resolved.append(known if self.knows(name) else (-1, False))
+        pairs = np.array(self._resolved, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1].astype(bool)
+
+    def derived(self) -> tuple[Schema, Array]:
+        """Return a schema of the names that occurred, and each name's relation in it."""
+        names = [self.names[number] for number in range(self.names.count)]
+        schema = Schema.derived(filter(self.knows, names))
+        return schema, np.array([schema.lookup.get(name.lower(), (0, False))[0] for name in names], dtype=np.uint16)
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether there are more names than a schema can hold."""
+        return self.schema is None and self.names.count > MAX_RELATIONS
+
+    def knows(self, name: str) -> bool:
+        """Return whether a name is imported."""
+        return not name.startswith("*") if self.schema is None else name.lower() in self.schema.lookup
+
+    def unknown(self, name: str) -> str:
+        """Return the message for a name that is not imported."""
+        if self.schema is None:
+            return f"the relation {name!r} begins with *, which a schema uses to swap head and tail; rename it."
+        members = [member.removeprefix("*") for relation in self.schema.relations for member in relation.members]
+        return f"{name!r} is not a relation of the schema {self.schema.name}.{did_you_mean(name, members)}"
+
+
+class GraphReader:
+    """Reads files of one graph format.
+
+    A subclass sets ``name`` and implements :meth:`rows`. It is a file of ``mhgrn/kg/readers`` or, in another package, an entry
+    point of the group ``mhgrn.graph_readers``. For example::
+
+        class Arrows(GraphReader):
+            name = "arrows"
+            endings = (".arrows",)
+
+            def rows(self):
+                for number, line in self.lines():  # cat -IsA-> animal
+                    yield number, line.replace("->", "-").split("-")
+
+    Args:
+        path: The file to read.
+        relations: The relation names of all files so far.
+        options: The rules of import.
+        advance: Called with the number of bytes read so far, for the progress bar.
+    """
+
+    name: ClassVar[str]
+    """The name that ``--format`` takes."""
+    endings: ClassVar[tuple[str, ...]] = ()
+    """File endings of this format, before an ending such as ``.gz``."""
+    schema: ClassVar[str | None] = None
+    """The name of the schema that such files need if no other is given."""
+    is_any_table: ClassVar[bool] = False
+    """Whether :meth:`recognizes` is vague. Such a format is chosen only if no other one recognizes the file."""
+
+    def __init__(self, path: Path, relations: RelationNames, options: ImportOptions, advance: Callable[[int], None]) -> None:
+        self.path, self.relations, self.options, self.advance = path, relations, options, advance
+
+    @classmethod
+    def recognizes(cls, line: str) -> bool:
+        """Return whether a file whose first line is ``line`` has this format. It decides if the file's ending does not."""
+        return False
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the number and text of each line that is not blank. The file is UTF-8, plain or compressed."""
+        from mhgrn.kg.readers._lines import lines
+
+        for number, line in enumerate(lines(self.path, self.advance), start=1):
+            if line.strip():
+                yield number, line.rstrip("\r\n")
+
+    def rows(self) -> Iterator[tuple[int, Fields]]:
+        """Yield the line number and the fields of each row.
+
+        Fields are texts: head, relation, tail and, if known, a weight. A malformed row is a :class:`BadRow` in their place.
+        """
+        raise NotImplementedError
+
+    def row(self, fields: Sequence[str]) -> Row:
+        """Return the fact of a row; raise :class:`BadRow` or :class:`SkippedRow` if there is none."""
+        return table_row(fields)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Yield all rows of the file. Override this instead of :meth:`rows` to read many rows at once."""
+        for part in self._batches():
+            block = RowBlock.of([], self.relations)
+            found = [self.checked(number, fields, block) for number, fields in part]
+            usable = RowBlock.of([row for row in found if row is not None], self.relations)
+            yield replace(
+                block, seen=len(part), text=usable.text, spans=usable.spans, relation=usable.relation, weight=usable.weight
+            )
+
+    def _batches(self) -> Iterator[list[tuple[int, Fields]]]:
+        part, size = [], 0
+        for number, fields in self.rows():
+            part.append((number, fields))
+            size += 0 if isinstance(fields, BadRow) else sum(map(len, fields))
+            if len(part) == BATCH or size > BATCH_SIZE:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    def checked(self, number: int, fields: Fields, block: RowBlock) -> Row | None:
+        """Return the row that ``fields`` are; None for an unusable one, which is counted in ``block``."""
+        try:
+            if isinstance(fields, BadRow):
+                raise fields
+            row = self.row(fields)
+            if not self.relations.knows(row.relation):
+                # finding the nearest name is slow: only for rows that will be shown
+                raise BadRow(self.relations.unknown(row.relation) if len(block.bad_rows) < SHOWN else "")
+            return row
+        except SkippedRow as skipped:
+            block.other_language += skipped.reason == "other_language"
+            block.not_alphabetic += skipped.reason == "not_alphabetic"
+            if skipped.reason == "other_relation":
+                block.other_relations[skipped.relation] += 1
+        except BadRow as error:
+            block.bad += 1
+            if len(block.bad_rows) < SHOWN:
+                reason = str(error)
+                short = reason if len(reason) <= WIDEST else reason[: WIDEST - 1] + "…"
+                block.bad_rows.append(f"{self.path}:{number}: {short}")
+        return None
+
+
+def relation_name(text: str) -> str:
+    """Return a relation's name on one line, as it is spelled."""
+    return " ".join(text.split())
+
+
+def table_row(fields: Sequence[str]) -> Row:
+    """Return the fact of a row of head, relation, tail and perhaps a weight.
+
+    >>> table_row(["Black cat", "IsA", "cat", "2"])
+    Row(head='black_cat', relation='IsA', tail='cat', weight=2.0)
+    """
+    if len(fields) not in (3, 4):
+        raise BadRow(f"{len(fields)} fields, not 3 (head, relation, tail) or 4 (and a weight)")
+    head, relation, tail = concept_name(fields[0]), relation_name(fields[1]), concept_name(fields[2])
+    if not (head and relation and tail):
+        raise BadRow("an empty head, relation or tail")
+    try:
+        weight = float(fields[3]) if len(fields) == 4 and fields[3].strip() else 1.0
+    except ValueError:
+        raise BadRow(f"the weight {fields[3]!r} is not a number") from None
+    if not abs(weight) <= MAX_WEIGHT:
+        raise BadRow(f"the weight {fields[3]!r} is not a finite number")
+    return Row(head, relation, tail, weight)

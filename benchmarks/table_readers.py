@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
-from mhgrn.kg.reading import read_rows, sniff
-from mhgrn.kg.rows import ImportOptions, RelationNames
 
 from measuring import MB, in_fresh_process, peak, resident
+from mhgrn.kg.reader import ImportOptions, RelationNames
+from mhgrn.kg.readers import find_reader
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WARM = 2_000  # rows of the small file
@@ -40,7 +40,7 @@ Totals = tuple[int, int, float]  # rows, bytes of their names, sum of their weig
 
 
 def ours(path: Path, kind: str) -> Iterator[Totals]:
-    for rows in read_rows(path, sniff(path), RelationNames(None), ImportOptions(), lambda done: None):
+    for rows in find_reader(path)(path, RelationNames(None), ImportOptions(), lambda done: None).blocks():
         spans = rows.spans
         yield len(spans), int((spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]).sum()), float(rows.weight.sum())
 

@@ -297,7 +297,7 @@ def test_columns_in_a_wrong_order_do_not_crash(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no file of triples was named"):
+    with pytest.raises(UserError, match="no file was given"):
         build([])
     with pytest.raises(UserError, match=r"nowhere.tsv does not exist"):
         build([tmp_path / "nowhere.tsv"])

@@ -169,7 +169,7 @@ def assert_consistent(graph: KnowledgeGraph) -> None:
     assert columns == sorted(set(columns))
     near = {(a, b) for head, tail, _ in columns for a, b in ((head, tail), (tail, head))}
     rows = np.repeat(np.arange(n), np.diff(graph.neighbor_ptr)).tolist()
-    assert list(zip(rows, graph.neighbour.tolist(), strict=True)) == sorted(near)
+    assert list(zip(rows, graph.neighbor.tolist(), strict=True)) == sorted(near)
     if graph.weight is not None:
         assert len(graph.weight) == facts
         assert np.isfinite(graph.weight).all()

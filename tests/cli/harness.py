@@ -4,13 +4,13 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from forking import Forked
 from mhgrn.starter import FACTS, HERE
 
 COMMAND = str(Path(sys.executable).with_name("mhgrn"))
@@ -32,11 +32,12 @@ class Refused(Protocol):
     def __call__(self, args: list[str], says: list[str], lines: int | None = 1) -> str: ...
 
 
-def in_a_process(*args: str | Path, **options: Any) -> Outcome:
-    """Run the command as a user does."""
-    command = [COMMAND, *map(str, args)]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False, **options)
-    return Outcome(done.returncode, done.stdout, done.stderr)
+def in_a_process(*args: str | Path, cwd: Path | None = None) -> Outcome:
+    """Run the command in a process of its own."""
+    child = start(*args, cwd=cwd)
+    out, err = child.communicate()
+    assert child.returncode is not None
+    return Outcome(child.returncode, out, err)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -105,9 +106,9 @@ def make_project(root: Path) -> Project:
     return project
 
 
-# a test run in the background ignores SIGINT, and its children would too
+# pytest in the background ignores SIGINT, and its children inherit that
 LAUNCH = """
-import resource, signal, sys
+import os, resource, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if limit := int(sys.argv.pop(1)):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -116,7 +117,13 @@ main()
 """
 
 
-def start(*args: object, largest_file: int = 0) -> subprocess.Popen[str]:
-    """The command in a process of its own, to be killed or interrupted; it may write no file larger than ``largest_file``."""
-    command = [sys.executable, "-c", LAUNCH, str(largest_file), *map(str, args)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(*args: object, largest_file: int = 0, cwd: Path | None = None, environment: Mapping[str, object] | None = None) -> Forked:
+    """Start the command in a process of its own, to be killed or interrupted.
+
+    Args:
+        args: of the command.
+        largest_file: the process may write no larger file, in bytes; 0 is no limit.
+        cwd: its working directory.
+        environment: additional environment variables.
+    """
+    return Forked(LAUNCH, str(largest_file), *map(str, args), cwd=cwd, environment=environment)

@@ -3,15 +3,14 @@
 import json
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import ENVIRONMENT, Command, Project, Refused, contents
+from harness import LAUNCH, Command, Project, Refused, contents
 
+from forking import Forked
 from mhgrn.kg import KnowledgeGraph
 from tiny_encoder import letter_encoder
 
@@ -118,22 +117,18 @@ def test_another_graphs_features_are_refused_for_a_run(own: Project, refused: Re
 
 
 # a test run in the background ignores SIGINT, and its children would too
-LAUNCH = """
-import resource, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-if limit := int(sys.argv.pop(1)):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-from mhgrn.cli import main
+SMALL_STEPS = (
+    """
 from mhgrn.features import encoded
 encoded.STEP = 20
-main()
 """
+    + LAUNCH
+)
 
 
-def start(project: Project, encoder: Path, output: Path, largest_file: int = 0) -> subprocess.Popen[str]:
-    args = [str(largest_file), "features", "build", str(project.graph), "--encoder", str(encoder), "-o", str(output)]
-    command = [sys.executable, "-c", LAUNCH, *args]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(project: Project, encoder: Path, output: Path, largest_file: int = 0) -> Forked:
+    args = ["features", "build", str(project.graph), "--encoder", str(encoder), "-o", str(output)]
+    return Forked(SMALL_STEPS, str(largest_file), *args)
 
 
 def test_a_full_disk_is_told_before_the_work_and_leaves_nothing(own: Project, letters: Path) -> None:

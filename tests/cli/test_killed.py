@@ -8,14 +8,14 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import COMMAND, ENVIRONMENT, TINY, Command, Project, contents, in_a_process, start
+from harness import COMMAND, TINY, Command, Project, contents, in_a_process, start
 
+from forking import Forked
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import partial_suffix
 from mhgrn.kg import KnowledgeGraph
@@ -27,7 +27,7 @@ STARTUP = 0.5  # seconds, about
 LONG = pytest.param(30, id="30 kills", marks=pytest.mark.long)
 
 
-def wait_for(condition: Callable[[], object], child: subprocess.Popen[str], seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], object], child: Forked, seconds: float = 120) -> None:
     until = time.monotonic() + seconds
     while not condition() and child.poll() is None and time.monotonic() < until:
         time.sleep(0.002)
@@ -188,11 +188,12 @@ for n in range(1, 30):
 def test_a_build_killed_at_any_rename_leaves_the_old_or_the_new_graph(project: Project, tmp_path: Path) -> None:
     target = tmp_path / "graph"
     shutil.copytree(project.graph, target)
-    args = [sys.executable, "-c", DYING, "kg", "shuffle-relations", str(project.graph), "-o", str(target)]
-    ended = subprocess.run(args, env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    codes, sizes = zip(*(line.split() for line in ended.stdout.splitlines() if line.startswith(("0 ", "-9 "))), strict=True)
+    ended = Forked(DYING, "kg", "shuffle-relations", str(project.graph), "-o", str(target))
+    out, err = ended.communicate()
+    assert ended.returncode == 0, err
+    codes, sizes = zip(*(line.split() for line in out.splitlines() if line.startswith(("0 ", "-9 "))), strict=True)
     assert set(codes[:-1]) == {"-9"}
-    assert codes[-1] == "0", ended
+    assert codes[-1] == "0", out
     assert len(set(sizes)) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]
 

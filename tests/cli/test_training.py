@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import COMMAND, ENVIRONMENT, Command, Project, in_a_process, start
+from harness import COMMAND, ENVIRONMENT, Command, Outcome, Project, in_a_process, start
 
+from forking import Forked
 from mhgrn.io.tensors import load_metadata
 from tiny_encoder import letter_encoder
 
@@ -54,7 +56,7 @@ def rows(run: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines if line.endswith("}")]
 
 
-def wait_for_step(run: Path, step: int, child: subprocess.Popen[str]) -> None:
+def wait_for_step(run: Path, step: int, child: Forked | subprocess.Popen[str]) -> None:
     until = time.monotonic() + 200
     while child.poll() is None and time.monotonic() < until and not any(row["step"] >= step for row in rows(run)):
         time.sleep(0.005)
@@ -154,6 +156,19 @@ def test_no_room_for_a_checkpoint_leaves_the_one_before(project: Project, encode
     assert not list(run.glob(".*"))
 
 
+def in_a_pair(*args: object) -> list[Outcome]:
+    """Two processes with the environment that a launcher gives them. The long test below starts the launcher itself."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    children = [start(*args, environment=common | {"RANK": rank, "LOCAL_RANK": rank}) for rank in range(2)]
+    outcomes = []
+    for child in children:
+        out, err = child.communicate()
+        outcomes.append(Outcome(child.wait(), out, err))
+    return outcomes
+
+
 def launched(*args: object) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", COMMAND]
     return subprocess.run([*launcher, *map(str, args)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
@@ -170,11 +185,11 @@ def test_two_processes_learn_what_one_does_from_batches_twice_as_large(project: 
         "training__patience": 10,
     }
     one = in_a_process(*command(project, tmp_path / "one", encoder, **quiet, training__batch_size=8))
-    two = launched(*command(project, tmp_path / "two", encoder, **quiet, training__batch_size=4, training__micro_batch=3))
+    two = in_a_pair(*command(project, tmp_path / "two", encoder, **quiet, training__batch_size=4, training__micro_batch=3))
     assert one.code == 0, one
-    assert two.returncode == 0, two.stderr
-    assert two.stdout.count("dev accuracy") == 1
-    assert two.stderr.count("epoch   1 ") == 1
+    assert [outcome.code for outcome in two] == [0, 0], two
+    assert sum(outcome.out.count("dev accuracy") for outcome in two) == 1
+    assert sum(outcome.err.count("epoch   1 ") for outcome in two) == 1
     first, second = ([row for row in rows(tmp_path / name) if "gradient_norm" in row] for name in ("one", "two"))
     assert [row["step"] for row in first] == [row["step"] for row in second] == list(range(1, 21))
     for a, b in zip(first, second, strict=True):
@@ -217,7 +232,6 @@ def test_two_processes_killed_go_on_to_the_same_end(project: Project, encoder: P
 
 SHORT_OF_MEMORY = """
 import resource, sys
-import torch, numba, transformers, accelerate, mhgrn.training.loop
 from mhgrn.cli import main
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20), used + (600 << 20)))
@@ -230,12 +244,11 @@ def test_running_out_of_memory_names_the_setting(project: Project, encoder: Path
     args = command(
         project, tmp_path / "run", encoder, mhgrn__hidden_dim=4000, training__batch_size=12, training__micro_batch="null"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", SHORT_OF_MEMORY, *map(str, args)], env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2, done.stderr[-2000:]
-    assert "out of memory with 12 questions at once: set training.micro_batch" in done.stderr
-    assert "Traceback" not in done.stderr
+    child = Forked(SHORT_OF_MEMORY, *map(str, args))
+    _, err = child.communicate()
+    assert child.returncode == 2, err[-2000:]
+    assert "out of memory with 12 questions at once: set training.micro_batch" in err
+    assert "Traceback" not in err
     assert not list(tmp_path.iterdir())
 
 

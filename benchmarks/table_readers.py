@@ -5,17 +5,15 @@
 Reads ``DIR/conceptnet/assertions-en.csv.gz``, and a CSV and a Parquet file made from it. Every reader does the same job: head,
 relation, tail and weight of every row, with names normalized and rows of other languages or with other characters than letters left
 out, as the importer needs them. Rows are read in batches where the reader can. Each measurement is a new process that first reads a
-small file, so that compilation and imports do not count. Readers run interleaved; the median of the rounds is printed.
+small file, so that compilation and imports do not count. Readers take turns (see measuring.py).
 """
 
 import argparse
 import gzip
 import json
-import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from measuring import MB, in_fresh_process, peak, resident
+from graphs import DATA
+from measuring import MB, Sample, add_json_option, compare, in_fresh_process, memory_of, sample, write_json
 from mhgrn.kg.reader import ImportOptions, RelationNames
 from mhgrn.kg.readers import find_reader
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 WARM = 2_000  # rows of the small file
 FORMATS = {"conceptnet": "assertions.csv.gz", "csv": "table.csv", "parquet": "table.parquet"}
 COLUMNS = ["head", "relation", "tail", "weight"]
@@ -128,51 +126,52 @@ def write_files(source: Path, folder: Path, limit: int | None) -> None:
     pyarrow.csv.write_csv(table, folder / FORMATS["csv"])
 
 
-def measure(reader: str, kind: str, small: Path, large: Path) -> dict[str, Any]:
-    """Read ``large`` once: seconds of the clock and of the processor, memory beyond that before, totals."""
+def measure(reader: str, kind: str, small: Path, large: Path) -> tuple[Sample, dict[str, Any]]:
+    """Read ``large`` once: the time, the peak memory beyond that before, the totals of its rows."""
     read = READERS[reader]
     list(read(small, kind))
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
-    before, began, cpu = resident(), time.perf_counter(), time.process_time()
-    totals = [*map(sum, zip(*read(large, kind), strict=True))]
-    seconds, busy = time.perf_counter() - began, time.process_time() - cpu
-    return {"seconds": seconds, "cpu": busy, "memory": peak() - before, "totals": [*totals[:2], round(totals[2], 1)]}
+    found: list[Totals] = []
+    times: list[Sample] = []
+    memory = memory_of(lambda: times.append(sample(lambda: found.extend(read(large, kind)))))
+    rows, size, weight = map(sum, zip(*found, strict=True))
+    return times[0], {"memory": memory, "rows": rows, "bytes": size, "weight": round(weight, 1)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds conceptnet/assertions-en.csv.gz")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each reader")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    add_json_option(parser)
     options = parser.parse_args()
     source = options.data / "conceptnet" / "assertions-en.csv.gz"
     if not source.is_file():
         parser.error(f"{source} does not exist; name the folder of the datasets with --data.")
-    result: dict[str, Any] = {"load": os.getloadavg()[0], "formats": {}}
+    result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         small, large = Path(place) / "small", Path(place) / "large"
         write_files(source, small, WARM)
         write_files(source, large, None)
         for kind, file in FORMATS.items():
-            rounds = [
-                {reader: in_fresh_process(measure, reader, kind, small / file, large / file) for reader in READERS}
-                for _ in range(options.rounds)
-            ]
-            result["formats"][kind] = rounds
+            others: dict[str, dict[str, Any]] = {}
+
+            def take(reader: str, kind: str, file: str, others: dict[str, dict[str, Any]]) -> Sample:
+                times, others[reader] = in_fresh_process(measure, reader, kind, small / file, large / file)
+                return times
+
+            forms = {reader: partial(take, reader, kind, file, others) for reader in READERS}
+            comparison = compare(forms, options.rounds, warm_up=0)
+            result[kind] = comparison.as_json() | {"readers": others}
             print(f"{kind}: {(large / file).stat().st_size / MB:.0f} MB", flush=True)
-            for reader in READERS:
-                seconds, cpu, memory = (
-                    statistics.median(found[reader][key] for found in rounds) for key in ("seconds", "cpu", "memory")
-                )
-                ratio = statistics.median(found[reader]["seconds"] / found["mhgrn"]["seconds"] for found in rounds)
-                rows, size, weight = rounds[0][reader]["totals"]
+            for reader, found in others.items():
+                seconds, ratio = comparison.seconds(reader), comparison.ratio("mhgrn", reader)
+                result[kind]["readers"][reader]["speed_up"] = ratio.as_json()
                 print(
-                    f"  {reader:8} {rows / seconds:10,.0f} rows/s, {seconds:5.2f} s ({ratio:.2f} of mhgrn), {cpu:5.2f} s of the"
-                    f" processor, {memory / MB:6.0f} MB; {rows:,} rows, {size:,} bytes of names, weight {weight:,.1f}",
-                    flush=True,
+                    f"  {reader:8} {found['rows'] / seconds.wall.median:10,.0f} rows/s, {seconds.wall.text(' s')}, processor"
+                    f" {seconds.cpu.text(' s')}, {found['memory'] / MB:.0f} MB; {ratio.wall.text('x')} the speed of mhgrn;"
+                    f" {found['rows']:,} rows, {found['bytes']:,} bytes of names, weight {found['weight']:,.1f}"
                 )
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            print(comparison.conditions(), flush=True)
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

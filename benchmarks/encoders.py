@@ -21,12 +21,11 @@ from graphs import DATA, graph_of, subgraphs_of
 from measuring import MB, Step, add_json_option, compare_processes, in_fresh_process, write_json
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
-from mhgrn.encoders import registry
+from mhgrn.encoders import graph_encoders
 from mhgrn.encoders.base import Dims
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.model import KnowledgeAwareQA
-from mhgrn.runs import assemble, parameter_count
+from mhgrn.model import KnowledgeAwareQA, assemble, parameter_count
 from mhgrn.subgraphs.extract import Subgraph
 from mhgrn.text.tokens import Tokens
 
@@ -35,7 +34,7 @@ WIDTH, TOKENS = 384, 20  # of the text encoder; tokens of a stem and a choice
 
 def make_model(name: str, settings: list[str], relations: int) -> tuple[KnowledgeAwareQA, Dims]:
     torch.manual_seed(0)
-    kind = registry.load(name)
+    kind = graph_encoders.load(name)
     config = Config.load(overrides=[f"graph_encoder={name}", *settings])
     dims = Dims(4 * WIDTH if kind.uses_text else 0, WIDTH if kind.uses_features else 0, 2 * relations, WIDTH)
     return assemble(config, dims.sentence_dim, dims), dims
@@ -49,7 +48,7 @@ def make_step(
     subgraphs = [s for choices in asked for s in choices]
     G, encoder = len(subgraphs), model.graph_encoder
     s = torch.randn(G, dims.sentence_dim)
-    uses_tokens = registry.load(name).uses_tokens
+    uses_tokens = graph_encoders.load(name).uses_tokens
     tokens = Tokens(torch.randn(G, TOKENS, WIDTH), torch.ones(G, TOKENS, dtype=torch.bool)) if uses_tokens else None
     optimizer = torch.optim.RAdam(model.parameters(), lr=1e-3) if parameter_count(model) else None
     collated = GraphBatch.collate(subgraphs, relations, encoder.reach)
@@ -81,7 +80,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds csqa and conceptnet")
     parser.add_argument("--kg", type=Path, help="folder of a built graph")
     parser.add_argument("--questions", type=int, default=32)
-    parser.add_argument("--only", nargs="+", choices=registry.names(), default=registry.names(), metavar="ENCODER")
+    parser.add_argument("--only", nargs="+", choices=graph_encoders.names(), default=graph_encoders.names(), metavar="ENCODER")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, as of `mhgrn train`")
     parser.add_argument("--rounds", type=int, default=5)
     add_json_option(parser)

@@ -33,11 +33,12 @@ from mhgrn.drawing.figures import plotting, write_figure
 from mhgrn.errors import UserError
 from mhgrn.features import open_features
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.model import build_model
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
 from mhgrn.questions.fields import letter
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_splits
-from mhgrn.runs import Run, build_model
+from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder

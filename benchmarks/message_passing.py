@@ -37,9 +37,8 @@ from graphs import DATA, graph_of, subgraphs_of
 from measuring import Comparison, Measure, Step, add_json_option, compare_processes, in_fresh_process, memory_of, write_json
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.batching.walk_store import WalkStore
-from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.features.sources import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
@@ -90,7 +89,7 @@ def encoder_step(batches: Sequence[tuple[GraphBatch, torch.Tensor]], K: int, for
     """From node features and sentence vectors to scores; with each batch come the concepts that have features."""
     torch.manual_seed(0)
     m = batches[0][0].num_relations
-    model = KnowledgeAwareQA(MHGRN(Dims(width, width, m), MHGRNConfig(hops=K), form), width)
+    model = KnowledgeAwareQA(MHGRN(Dims(width, width, m), MHGRNSettings(hops=K), form), width)
     inputs = []
     for batch, concepts in batches:
         prepare(batch, form)

@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from mhgrn.config import PRESETS, Config
+from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
+from mhgrn.settings import merged
 
 
 def refusal(file: Path | None = None, *overrides: str) -> str:
@@ -23,15 +25,13 @@ def settings(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_sets_its_values_and_no_others(preset: str) -> None:
-    default, chosen = Config().model_dump(), Config.load(overrides=[f"preset={preset}"]).model_dump()
-    for key, value in PRESETS[preset].items():
-        if isinstance(value, dict):
-            assert chosen[key] == default[key] | value
-        else:
-            assert chosen[key] == value
-    untouched = default.keys() - PRESETS[preset].keys() - {"preset"}
-    assert {key: chosen[key] for key in untouched} == {key: default[key] for key in untouched}
+@pytest.mark.parametrize("encoder", ["mhgrn", "rgcn", "none"])
+def test_a_preset_sets_its_values_and_no_others(preset: str, encoder: str) -> None:
+    kind = graph_encoders.load(encoder)
+    own = {"default": {}, "paper": kind.paper, "as_published": kind.as_published}[preset]
+    general = merged(PRESETS[preset], kind.published_with if preset == "as_published" else {})
+    default, chosen = (Config.of({"preset": p, "graph_encoder": encoder}).used() for p in ("default", preset))
+    assert chosen == merged(default, merged(general, {"preset": preset, encoder: own}))
 
 
 def test_published_settings_are_the_published_ones() -> None:
@@ -131,19 +131,17 @@ def test_an_unknown_key_suggests_a_known_one(override: str, says: str) -> None:
 )
 def test_a_wrong_value_is_named_with_its_key(key: str, value: str, shown: str) -> None:
     message = refusal(None, f"{key}={value}")
-    assert f"setting {key}:" in message or f"unknown {key} " in message
+    assert f"setting {key}:" in message or f"unknown {key.replace('_', ' ')} " in message
     assert shown in message
 
 
 def test_settings_that_contradict_each_other() -> None:
     for more in (["mhgrn.message_dim=7"], ["mhgrn.out_dim=7", "mhgrn.layers=2", "mhgrn.heads=7"]):
-        assert "message_dim and, of several layers, out_dim are hidden_dim" in refusal(
-            None, "mhgrn.without=[typed_transform]", *more
-        )
+        assert "message_dim must be hidden_dim, and so must out_dim" in refusal(None, "mhgrn.without=[typed_transform]", *more)
         Config.load(overrides=more)
     Config.load(overrides=["mhgrn.without=[typed_transform]", "mhgrn.message_dim=100", "mhgrn.out_dim=50"])
     for name in ("attention", "relation_attention", "transition"):
-        assert "no transition" in refusal(None, "mhgrn.context_transition=true", f"mhgrn.without=[{name}]")
+        assert "removes the transition scores" in refusal(None, "mhgrn.context_transition=true", f"mhgrn.without=[{name}]")
     Config.load(overrides=["mhgrn.context_transition=true", "mhgrn.without=[unary]"])
 
 
@@ -194,4 +192,11 @@ def test_the_explained_settings_are_a_file_that_loads_as_the_same(preset: str, s
     config = Config.load(None, [f"preset={preset}", "mhgrn.without=[unary, type_attention, typed_transform]"])
     settings.write_text(config.explained(), encoding="utf-8")
     assert Config.load(settings) == config
-    assert "hops: 2  # K, the longest walk" in config.explained()
+    assert "hops: 2  # K, length of the longest walk" in config.explained()
+
+
+def test_settings_of_all_encoders_are_a_file_that_loads_as_the_same(settings: Path) -> None:
+    config = Config.load(None, ["preset=as_published"], all_encoders=True)
+    settings.write_text(config.explained(), encoding="utf-8")
+    assert Config.load(settings) == config
+    assert config.rgcn.layers == 3

@@ -44,7 +44,7 @@ def test_cells_have_the_settings_of_today(folder: Path) -> None:
     for system, results in cells(folder).items():
         for result in results:
             changes = [*summary["changes"], f"features={result['config']['features']}"]  # named after the data
-            config = experiment.config(system, summary["encoder"], text, result["seed"], changes).model_dump()
+            config = experiment.config(system, summary["encoder"], text, result["seed"], changes)
             cell = Cell(system, result["seed"], config, folder, None, result["data"]["fingerprint"], ())
             assert (cell.key, cell.folder) == (result["key"], result["run"]), f"{system}:{result['seed']}"
 

@@ -1,19 +1,19 @@
-"""What graph encoders there are, and how large they become."""
+"""The list of graph encoders, with their settings and sizes."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from mhgrn.config import Config
-from mhgrn.encoders import registry
+from mhgrn.encoders import graph_encoders
 from mhgrn.encoders.base import Dims
 from mhgrn.errors import UserError
-from mhgrn.runs import assemble, parameter_count
+from mhgrn.model import assemble, parameter_count
 from mhgrn.settings import as_yaml
 
 
 @dataclass(frozen=True)
 class Size:
-    """A graph encoder's settings under a preset, and what is trained outside the text encoder, the score's layer included."""
+    """A graph encoder's settings under a preset, and the number of trained parameters outside the text encoder."""
 
     settings: dict[str, Any]
     parameters: int
@@ -21,7 +21,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Entry:
-    """One graph encoder; ``problem`` says why another package's cannot be used."""
+    """One graph encoder. ``problem`` is the reason why an encoder of another package cannot be used."""
 
     name: str
     summary: str = ""
@@ -47,21 +47,26 @@ def _listed(settings: dict[str, Any]) -> str:
 
 
 def catalogue(sentence_dim: int = 1024, feature_dim: int = 1024, relations: int = 17) -> list[Entry]:
-    """All graph encoders, of a model with these widths over a graph of ``relations`` relations, their reverses not counted.
+    """All graph encoders with their sizes, which include the last layer of the model.
+
+    Args:
+        sentence_dim: The width of a statement's vector.
+        feature_dim: The width of the node features.
+        relations: The number of relations, without their reverses.
 
     >>> {entry.name: entry.as_published.parameters for entry in catalogue() if entry.name in ("rgcn", "gconattn", "mhgrn")}
     {'rgcn': 364665, 'gconattn': 452825, 'mhgrn': 543571}
     """
     dims = Dims(sentence_dim, feature_dim, 2 * relations, sentence_dim)
-    return [_entry(name, dims) for name in registry.names()]
+    return [_entry(name, dims) for name in graph_encoders.names()]
 
 
 def _entry(name: str, dims: Dims) -> Entry:
     try:
-        kind = registry.load(name)
+        kind = graph_encoders.load(name)
         default, published = (_size(name, preset, dims) for preset in ("default", "as_published"))
     except UserError as error:
-        if name in registry.BUILT_IN:
+        if name in graph_encoders.built_in():
             raise
         return Entry(name, problem=str(error))
     return Entry(name, kind.summary, kind.equation, kind.has_paths, default, published)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.encoders._paths import PathEncoder
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
-from mhgrn.encoders.paths import PathEncoder
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.explain import ReasoningPath, Triple, Walk, WalkDistribution, attends_to_walks, decode_walks, to_path
 from mhgrn.explain import attention as attention_data

@@ -1,4 +1,4 @@
-"""The whole model: the plausibility of a choice from its text and its subgraph (the paper's section 4.5)."""
+"""The model: the plausibility score of a choice from its text and its subgraph (the paper's section 4.5)."""
 
 from typing import Literal, NamedTuple
 
@@ -6,21 +6,34 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.encoders.base import GraphEncoder, GraphEncoding
+from mhgrn.config import Config
+from mhgrn.encoders import graph_encoders
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.errors import UserError
 from mhgrn.nn.layers import MLP, Dropout
+from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.tokens import Tokens
 
 
 class Scores(NamedTuple):
+    """The output of the model."""
+
     score: Tensor  # [G] one for each statement
     encoding: GraphEncoding
 
 
 class KnowledgeAwareQA(nn.Module):
-    """ρ(q, a) = Linear([g ; s]), or an MLP with one hidden layer of ``score_hidden`` units, plus what a graph encoder adds.
+    """ρ(q, a) = Linear([g ; s]), or an MLP instead of Linear, plus ``GraphEncoding.score`` if the graph encoder has one.
 
-    The graph encoder sees the first ``query_dim`` components of s: all of it, or the stem's vector alone. One that uses no text
-    gives the score itself.
+    Args:
+        graph_encoder: Computes g. If it uses no text, its score is the whole score.
+        sentence_dim: The width of s.
+        query_dim: The graph encoder gets this many components of s: all of them, or the question's vector only.
+        score: The last layer: linear, or an MLP with one hidden layer.
+        score_hidden: The width of the MLP's hidden layer.
+        dropout: Of the last layer's input, and in the MLP.
+        initial_scale: The standard deviation of the last layer's initial weights. ``"level"`` starts with equal scores of all
+            choices.
     """
 
     def __init__(
@@ -46,13 +59,53 @@ class KnowledgeAwareQA(nn.Module):
         for layer in linear:
             nn.init.normal_(layer.weight, std=width**-0.5 if initial_scale == "level" else initial_scale)
             nn.init.zeros_(layer.bias)
-        if initial_scale == "level":  # all choices begin alike, rather than in a random order that must be unlearnt
+        if initial_scale == "level":  # start with equal scores instead of a random order of the choices
             nn.init.zeros_(linear[-1].weight)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> Scores:
-        """s [G, S], features [N, feature_dim] → a score for each of the G statements."""
+        """Score each of the G statements; s [G, S], features [N, feature_dim]."""
         encoding: GraphEncoding = self.graph_encoder(s[:, : self.query_dim], features, batch, tokens)
         parts = [] if encoding.score is None else [encoding.score]
         if self.score is not None:
             parts.append(self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0])
         return Scores(torch.stack(parts).sum(0), encoding)
+
+
+def build_model(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> KnowledgeAwareQA:
+    """An untrained model with the widths of a text encoder.
+
+    Args:
+        config: The settings of the run.
+        encoder: The text encoder.
+        feature_dim: The width of the node features.
+        num_relations: The number of relations, including the reverse ones.
+    """
+    query_dim = encoder.sentence_dim
+    if config.graph_query == "question":
+        if encoder.encoding != "separate":
+            raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
+        query_dim = encoder.width
+    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, num_relations, encoder.width))
+
+
+def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
+    """An untrained model with given widths."""
+    settings = config.encoder_settings
+    return KnowledgeAwareQA(
+        graph_encoders.load(config.graph_encoder)(dims, settings),
+        sentence_dim,
+        dims.sentence_dim,
+        config.score,
+        config.score_hidden,
+        config.score_dropout,
+        getattr(settings, "initial_scale", "level"),
+    )
+
+
+def parameter_count(module: nn.Module) -> int:
+    """The number of trainable parameters.
+
+    >>> parameter_count(nn.Linear(3, 2))
+    8
+    """
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)

@@ -58,7 +58,7 @@ class Plugins(Generic[T]):
 
     def check(self, name: object) -> None:
         """Raise a :class:`~mhgrn.errors.UserError` if no plug-in has this name."""
-        if name not in self.built_in() and name not in self.entry_points():
+        if not isinstance(name, str) or (name not in self.built_in() and name not in self.entry_points()):
             raise UserError(f"unknown {self.kind} {name!r}.{did_you_mean(str(name), self.names())}")
 
     def load(self, name: str) -> T:

@@ -6,18 +6,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 
 from mhgrn.config import Config
-from mhgrn.encoders import registry
-from mhgrn.encoders.base import Dims
+from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.features import NodeFeatures, NoFeatures, open_features
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.model import KnowledgeAwareQA
+from mhgrn.model import KnowledgeAwareQA, build_model
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
@@ -28,33 +26,9 @@ WEIGHTS = "model.safetensors"
 TEXT_PREFIX = "text."
 
 
-def build_model(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> KnowledgeAwareQA:
-    """A fresh model as the settings describe it."""
-    query_dim = encoder.sentence_dim
-    if config.graph_query == "question":
-        if encoder.encoding != "separate":
-            raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
-        query_dim = encoder.width
-    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, num_relations, encoder.width))
-
-
-def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
-    """A fresh model of given widths."""
-    settings = config.encoder_settings
-    return KnowledgeAwareQA(
-        registry.load(config.graph_encoder)(dims, settings),
-        sentence_dim,
-        dims.sentence_dim,
-        config.score,
-        config.score_hidden,
-        config.score_dropout,
-        getattr(settings, "initial_scale", "level"),
-    )
-
-
 def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, place: str | None = None) -> NodeFeatures:
     """The node features that the settings name, or ``place``; none at all for a graph encoder that reads none."""
-    if registry.load(config.graph_encoder).uses_features:
+    if graph_encoders.load(config.graph_encoder).uses_features:
         return open_features(place or config.features, graph, encoder)
     if place is not None:
         raise UserError(f"the graph encoder {config.graph_encoder!r} reads no node features; leave --features out.")
@@ -82,7 +56,7 @@ class Run:
         folder = Path(folder)
         about = read_about(folder)
         try:
-            config = Config.of(about["config"])
+            config = Config.restore(about["config"])
         except UserError as error:
             by = about.get("versions", {}).get("mhgrn", "another version")
             now = version("mhgrn")
@@ -148,7 +122,7 @@ def describe(
     """What a run folder says of itself."""
     return {
         "format": FORMAT,
-        "config": config.model_dump(),
+        "config": config.used(),
         "graph": str(graph.folder.absolute()) if graph.folder is not None else None,
         "graph_fingerprint": graph.fingerprint,
         "schema": graph.schema.to_dict(),
@@ -187,8 +161,3 @@ def read_about(folder: Path) -> dict[str, Any]:
     """What a run folder says of itself, checked."""
     keys = ("config", "graph", "graph_fingerprint", "schema", "text_weights", "feature_dim", "data")
     return read_marker(folder, MARKER, "run", FORMAT, keys)
-
-
-def parameter_count(module: torch.nn.Module) -> int:
-    """Trainable parameters."""
-    return sum(p.numel() for p in module.parameters() if p.requires_grad)

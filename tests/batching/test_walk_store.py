@@ -20,9 +20,8 @@ from mhgrn.batching import walk_store
 from mhgrn.batching.graph_batch import GraphBatch, Reach, WalkedBatch
 from mhgrn.batching.walk_index import WalkIndex
 from mhgrn.batching.walk_store import MARKER, Walks, WalkStore
-from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.errors import UserError
 from mhgrn.io.arrays import ArrayWriter
 from mhgrn.io.atomic import partial_suffix
@@ -150,7 +149,7 @@ def test_a_chain_longer_than_the_longest_walk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("relation_weights", ["diagonal", "full"])
 def test_a_model_cannot_tell_the_batches_apart(layers: int, or_first: bool, relation_weights: Any, tmp_path: Path) -> None:
     data = random_data(7, 12, tmp_path / "data")
-    config = MHGRNConfig(
+    config = MHGRNSettings(
         hops=2, layers=layers, hidden_dim=6, relation_weights=relation_weights, pool_first_node_if_no_answer=or_first, dropout=0.0
     )
     torch.manual_seed(0)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from harness import Command, Project, Refused
 
-from mhgrn.encoders import registry
+from mhgrn.encoders import graph_encoders
 
 
 def test_encoders_are_listed(here: Command) -> None:
     text = here("encoders")
     assert text.code == 0, text
     listed = json.loads(here("encoders", "--json").out)
-    assert [entry["name"] for entry in listed] == registry.names()
+    assert [entry["name"] for entry in listed] == graph_encoders.names()
     for entry in listed:
         assert entry["summary"] in text.out
         assert entry["equation"] in text.out
@@ -71,7 +71,7 @@ def test_wrong_ensembles_are_refused(args: list[str], says: list[str], own: Proj
 
 def test_wrong_encoders_are_refused(own: Project, refused: Refused, tmp_path: Path) -> None:
     train = ["train", "--data", str(own.data), "-o", str(tmp_path / "new"), "--set"]
-    refused([*train, "graph_encoder=rgnc"], ["unknown graph_encoder 'rgnc'", "Did you mean"])
+    refused([*train, "graph_encoder=rgnc"], ["unknown graph encoder 'rgnc'", "Did you mean"])
     refused([*train, "rgcn.layer=2"], ["unknown setting rgcn.layer", "Did you mean layers?"])
     refused([*train, "rgcn.layers=0"], ["setting rgcn.layers"])
     refused([*train, "graph_encoder=rgcn", "--set", "rgcn.heads=3"], ["3 heads", "100"], lines=None)

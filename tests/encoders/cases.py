@@ -22,15 +22,16 @@ from torch import Tensor
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import Config
-from mhgrn.encoders import registry
+from mhgrn.config import Config, section
+from mhgrn.encoders import graph_encoders
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.errors import UserError
 from mhgrn.features import NoFeatures, RandomFeatures
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.model import build_model, parameter_count
 from mhgrn.nn.layers import AttentivePooling
-from mhgrn.runs import Run, build_model, describe, parameter_count
+from mhgrn.runs import Run, describe
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
@@ -57,7 +58,7 @@ class EncoderCase:
 
     def encoder(self, **settings: Any) -> GraphEncoder:
         """In double precision, without dropout, every parameter random."""
-        kind = registry.load(self.name)
+        kind = graph_encoders.load(self.name)
         dims = Dims(S, FEATURES if kind.uses_features else 0, 2 * RELATIONS, TOKENS)
         made = kind(dims, kind.Settings.model_validate({**self.settings, **settings})).double().eval()
         generator = torch.Generator().manual_seed(1)
@@ -68,7 +69,7 @@ class EncoderCase:
 
     def inputs(self, seed: int, batch: GraphBatch) -> tuple[Tensor, Tensor, Tokens]:
         """s, features and token states for a batch."""
-        kind = registry.load(self.name)
+        kind = graph_encoders.load(self.name)
         generator = torch.Generator().manual_seed(seed)
 
         def normal(*shape: int) -> Tensor:
@@ -88,7 +89,7 @@ class EncoderCase:
     # ---- what it says of itself
 
     def test_it_is_registered_and_says_what_it_is(self) -> None:
-        kind = registry.load(self.name)
+        kind = graph_encoders.load(self.name)
         assert kind.name == self.name
         assert kind.shares_features == isinstance(self, SharingCase)
         for text in (kind.summary, kind.equation):
@@ -96,12 +97,12 @@ class EncoderCase:
             assert "\n" not in text
 
     def test_its_section_refuses_what_it_does_not_know(self) -> None:
-        section = registry.section(self.name)
-        config = Config.of({"graph_encoder": self.name, section: self.settings})
-        assert isinstance(config.encoder_settings, registry.load(self.name).Settings)
+        key = section(self.name)
+        config = Config.of({"graph_encoder": self.name, key: self.settings})
+        assert isinstance(config.encoder_settings, graph_encoders.load(self.name).Settings)
         assert Config.of(config.model_dump()) == config
-        with pytest.raises(UserError, match=rf"unknown setting {section}\.hiden_dim"):
-            Config.of({section: {"hiden_dim": 3}})
+        with pytest.raises(UserError, match=rf"unknown setting {key}\.hiden_dim"):
+            Config.of({key: {"hiden_dim": 3}})
 
     # ---- the equation
 
@@ -225,8 +226,7 @@ class EncoderCase:
 
     def config(self, **more: Any) -> Config:
         return Config.of(
-            {"graph_encoder": self.name, registry.section(self.name): self.settings, "features": "random", "score_dropout": 0.0}
-            | more
+            {"graph_encoder": self.name, section(self.name): self.settings, "features": "random", "score_dropout": 0.0} | more
         )
 
     def examples(self, data: PreparedData, graph: KnowledgeGraph, folder: Path) -> Examples:
@@ -234,7 +234,7 @@ class EncoderCase:
         torch.manual_seed(0)
         config = self.config()
         text = load_text_encoder(config.text)
-        features = RandomFeatures() if registry.load(self.name).uses_features else NoFeatures()
+        features = RandomFeatures() if graph_encoders.load(self.name).uses_features else NoFeatures()
         model = build_model(config, text, features.dim, 2 * len(graph.schema))
         about = describe(config, graph, text, features, {"folder": str(data.folder), "statement": "fill-in-the-blank"})
         return Examples(data, Run(folder, about, config, graph, text, features, model))
@@ -275,7 +275,7 @@ class EncoderCase:
         assert evaluate(run, small_data, "dev")["accuracy"] == run.about["metrics"]["dev_accuracy"]
         answer = QuestionAnswerer(run).ask("Where would a child sit at a desk?", ["schoolroom", "patio"])
         assert sum(answer.probabilities.values()) == pytest.approx(1)
-        kind = registry.load(self.name)
+        kind = graph_encoders.load(self.name)
         assert bool(answer.paths) == kind.has_paths
         assert any("to show" in note for note in answer.notes) != kind.has_paths
         if not kind.uses_features:

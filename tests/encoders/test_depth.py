@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.nn.message_passing import Messages, MultiHopMessagePassing
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 
@@ -25,7 +24,7 @@ def test_default_weights_keep_the_size_of_messages_and_of_gradients_over_hops(
     head, tail = rng.integers(0, NODES, (2, 8 * NODES))
     types = np.where(np.arange(NODES) % 2, ANSWER, QUESTION).astype(np.uint8)
     graph = Subgraph(np.arange(NODES), types, head, rng.integers(0, SCHEMA, len(head)), tail)
-    model = MHGRN(Dims(16, 32, 2 * SCHEMA), MHGRNConfig(hops=HOPS, relation_weights=relation_weights)).eval()
+    model = MHGRN(Dims(16, 32, 2 * SCHEMA), MHGRNSettings(hops=HOPS, relation_weights=relation_weights)).eval()
     found: list[Messages] = []
     (passing,) = (module for module in model.modules() if isinstance(module, MultiHopMessagePassing))
     passing.register_forward_hook(lambda module, given, messages: found.append(messages))

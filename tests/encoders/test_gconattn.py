@@ -9,8 +9,8 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.gconattn import GconAttn
+from mhgrn.model import assemble, parameter_count
 from mhgrn.nn.layers import gelu
-from mhgrn.runs import assemble, parameter_count
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
 

@@ -11,9 +11,8 @@ from torch.nn import functional
 import oracles
 from encoders.cases import SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import KagNetConfig
 from mhgrn.encoders.base import Dims, GraphEncoder
-from mhgrn.encoders.kagnet import KagNet, edge_scores
+from mhgrn.encoders.kagnet import KagNet, KagNetSettings, edge_scores
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder, Request
 from mhgrn.kg import KnowledgeGraph
@@ -129,7 +128,7 @@ def test_unlikely_paths_are_not_read(starter_graph: KnowledgeGraph, folder: Feat
     s, features = torch.randn(6, 4), torch.randn(batch.num_nodes, 3)
     counts = []
     for least in (0.0, 0.3, 1.0):
-        encoder = KagNet(Dims(4, 3, 2 * m), KagNetConfig(hops=3, prune_with=str(folder.folder), prune_below=least))
+        encoder = KagNet(Dims(4, 3, 2 * m), KagNetSettings(hops=3, prune_with=str(folder.folder), prune_below=least))
         encoder.attach(starter_graph)
         found = encoder(s, features, batch).traces[0].lengths
         counts.append(sum(map(len, found)))
@@ -143,6 +142,6 @@ def test_unlikely_paths_are_not_read(starter_graph: KnowledgeGraph, folder: Feat
 def test_pruning_needs_relations(starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
     concepts = np.arange(3)
     Request(starter_graph, concepts, {"from": "names"}).write(tmp_path / "names", concepts, [np.ones((3, 2))], 2)
-    encoder = KagNet(Dims(4, 3, 4), KagNetConfig(prune_with=str(tmp_path / "names")))
-    with pytest.raises(UserError, match="has no vectors of relations"):
+    encoder = KagNet(Dims(4, 3, 4), KagNetSettings(prune_with=str(tmp_path / "names")))
+    with pytest.raises(UserError, match="has no relation vectors"):
         encoder.attach(starter_graph)

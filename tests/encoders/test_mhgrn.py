@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 import oracles
 from encoders.cases import SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims, GraphEncoder
-from mhgrn.encoders.mhgrn import MHGRN
-from mhgrn.model import KnowledgeAwareQA
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
+from mhgrn.model import KnowledgeAwareQA, parameter_count
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.message_passing import Messages, WalkWeights
-from mhgrn.runs import parameter_count
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
 
@@ -24,7 +22,7 @@ S, FEATURES, RELATIONS = 6, 5, 2
 
 def encoder(backend: str = "auto", **settings: object) -> MHGRN:
     torch.manual_seed(0)
-    made = MHGRN(Dims(S, FEATURES, 2 * RELATIONS), MHGRNConfig.model_validate({"hidden_dim": 4, **settings}), backend)  # type: ignore[arg-type]
+    made = MHGRN(Dims(S, FEATURES, 2 * RELATIONS), MHGRNSettings.model_validate({"hidden_dim": 4, **settings}), backend)  # type: ignore[arg-type]
     return made.double().eval()
 
 
@@ -37,7 +35,7 @@ def batch_and_inputs(seed: int, graphs: int, answers: bool = True, edges: int = 
 
 @pytest.mark.parametrize(("hops", "count"), [(1, 540_071), (2, 543_571), (3, 547_071), (4, 550_571)])
 def test_published_parameter_counts(hops: int, count: int) -> None:
-    model = KnowledgeAwareQA(MHGRN(Dims(1024, 1024, 34), MHGRNConfig(hops=hops)), 1024)
+    model = KnowledgeAwareQA(MHGRN(Dims(1024, 1024, 34), MHGRNSettings(hops=hops)), 1024)
     assert parameter_count(model) == count
 
 

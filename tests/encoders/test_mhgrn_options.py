@@ -12,9 +12,9 @@ from torch.nn import functional
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import Config, MHGRNConfig
+from mhgrn.config import Config
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.components import ABLATIONS
 from mhgrn.nn.conv import MHGRNLayer
@@ -258,7 +258,7 @@ def test_ablations_are_the_rows_of_table_6() -> None:
 def test_bases_start_with_padding_that_changes_nothing_and_weights_of_the_scale(bases: int, scale: float | None) -> None:
     torch.manual_seed(0)
     settings = {"relation_weights": "basis", "relation_bases": bases, "initial_scale": scale or "level", "hidden_dim": 64}
-    model = MHGRN(Dims(S, FEATURES, 400), MHGRNConfig.model_validate({"hops": 2, **settings}))
+    model = MHGRN(Dims(S, FEATURES, 400), MHGRNSettings.model_validate({"hops": 2, **settings}))
     (layer,) = model.layers
     assert isinstance(layer, MHGRNLayer)
     W, W_pad = layer.messages.matrices()

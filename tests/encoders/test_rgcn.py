@@ -11,8 +11,8 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.rgcn import RGCN, Neighbourhoods, RGCNLayer
+from mhgrn.model import assemble, parameter_count
 from mhgrn.nn.layers import gelu
-from mhgrn.runs import assemble, parameter_count
 from mhgrn.subgraphs.extract import ANSWER
 from mhgrn.text.tokens import Tokens
 
@@ -23,7 +23,7 @@ class TestRGCN(SharingCase):
     variants: ClassVar = [
         {},
         {"bases": None, "layers": 1},
-        {"normalise": "per_relation", "self_loop": True, "pool": "all", "train_projection": False, "layers": 3},
+        {"normalize": "per_relation", "self_loop": True, "pool": "all", "train_projection": False, "layers": 3},
         {"self_loop": True},
     ]
 
@@ -48,7 +48,7 @@ class TestRGCN(SharingCase):
                     )
                     near = [j for j, target, relation in edges if (target, relation) == (i, r)]
                     for j in near:
-                        total = total + W @ h[j] / (degree if encoder.normalise == "total" else len(near))
+                        total = total + W @ h[j] / (degree if encoder.normalize == "total" else len(near))
                 rows.append(gelu(total))
             h = torch.stack(rows) if rows else h
         nodes = [i for i in range(N) if encoder.pool_over == "all" or batch.node_type[i] == ANSWER]
@@ -88,7 +88,7 @@ def test_published_parameter_counts(changes: list[str], count: int) -> None:
 # as many nodes and edges as 160 real graphs have
 LARGE = """
 import torch
-from mhgrn.config import RGCNConfig
+from mhgrn.encoders.rgcn import RGCNSettings
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.rgcn import RGCN
@@ -105,7 +105,7 @@ relation = torch.randint(m, (facts,))
 batch = GraphBatch(torch.arange(N), torch.randint(3, (N,)), graph, torch.stack([torch.cat([head, tail]), torch.cat([tail, head])]),
                    torch.cat([relation, relation + m]), G, 2 * m)
 before = peak()
-RGCN(Dims(1024, 384, 2 * m), RGCNConfig())(torch.randn(G, 1024), torch.randn(N, 384), batch).g.sum().backward()
+RGCN(Dims(1024, 384, 2 * m), RGCNSettings())(torch.randn(G, 1024), torch.randn(N, 384), batch).g.sum().backward()
 print(peak() - before)
 """
 PEAK = "import resource\ndef peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"

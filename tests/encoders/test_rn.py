@@ -12,12 +12,12 @@ from torch.nn import functional
 import oracles
 from encoders.cases import FEATURES, RELATIONS, EncoderCase, S
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import Config, KHopRNConfig, RNConfig
+from mhgrn.config import Config
 from mhgrn.encoders.base import Dims, GraphEncoder
-from mhgrn.encoders.rn import RN, KHopRN
+from mhgrn.encoders.khop_rn import KHopRN, KHopRNSettings
+from mhgrn.encoders.rn import RN, RNSettings
 from mhgrn.errors import UserError
-from mhgrn.model import KnowledgeAwareQA
-from mhgrn.runs import assemble, parameter_count
+from mhgrn.model import KnowledgeAwareQA, assemble, parameter_count
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 from mhgrn.text.tokens import Tokens
 
@@ -144,7 +144,7 @@ class TestKHopRN(EncoderCase):
 def test_the_recursion_equals_the_appendix(seed: int, K: int) -> None:
     """Definition 1 by enumeration, against the encoder that enumerates nothing."""
     batch = oracles.random_batch(np.random.default_rng(seed), 1, RELATIONS, max_nodes=4, edges=5)
-    config = KHopRNConfig(hops=K, hidden_dim=3, out_dim=4, pooling="definition", transform="linear")
+    config = KHopRNSettings(hops=K, hidden_dim=3, out_dim=4, pooling="definition", transform="linear")
     encoder = KHopRN(Dims(S, FEATURES, 2 * RELATIONS), config).double()
     features = torch.randn(batch.num_nodes, FEATURES, dtype=torch.float64)
     assert isinstance(encoder.transform, torch.nn.Linear)
@@ -170,7 +170,7 @@ def test_published_parameter_counts(name: str, settings: dict[str, Any], count: 
 
 
 def test_the_fair_version_has_no_row_for_pairs_of_relations() -> None:
-    assert parameter_count(KnowledgeAwareQA(RN(Dims(1024, 1024, 34), RNConfig()), 1024)) == 399_421 - 34 * 34 * 100
+    assert parameter_count(KnowledgeAwareQA(RN(Dims(1024, 1024, 34), RNSettings()), 1024)) == 399_421 - 34 * 34 * 100
 
 
 def fan(middles: int, relation: int) -> GraphBatch:
@@ -183,7 +183,7 @@ def fan(middles: int, relation: int) -> GraphBatch:
 
 def test_the_published_one_hop_network_also_read_two_hops_of_relation_0() -> None:
     torch.manual_seed(0)
-    encoder = RN(Dims(S, FEATURES, 2 * RELATIONS), RNConfig(published_paths=True, dropout=0.0)).double()
+    encoder = RN(Dims(S, FEATURES, 2 * RELATIONS), RNSettings(published_paths=True, dropout=0.0)).double()
     s = torch.randn(1, S, dtype=torch.float64)
     for relation, kinds in ((0, 2), (1, 1)):
         batch = fan(5, relation)
@@ -195,7 +195,7 @@ def test_the_published_one_hop_network_also_read_two_hops_of_relation_0() -> Non
 
 
 def test_the_published_network_reads_an_empty_slot_where_there_is_no_path() -> None:
-    encoder = RN(Dims(S, FEATURES, 2 * RELATIONS), RNConfig(published_paths=True, dropout=0.0)).double()
+    encoder = RN(Dims(S, FEATURES, 2 * RELATIONS), RNSettings(published_paths=True, dropout=0.0)).double()
     alone = GraphBatch.collate([Subgraph(np.arange(1), np.zeros(1, np.uint8), *np.zeros((3, 0), int))], RELATIONS)
     g = [encoder(torch.zeros(1, S).double(), torch.randn(1, FEATURES).double(), alone).g for _ in range(2)]
     torch.testing.assert_close(*g)
@@ -208,7 +208,7 @@ def test_the_published_networks_take_the_first_200_kinds_by_pair() -> None:
     types = np.array([QUESTION, QUESTION, ANSWER, 2], dtype=np.uint8)
     facts = [(q, r, 3) for q in (0, 1) for r in range(half)] + [(3, r, 2) for r in range(half)] + [(1, 0, 2)]
     batch = GraphBatch.collate([Subgraph(np.arange(4), types, *np.array(facts).T)], half)
-    config = KHopRNConfig(published_paths=True, dropout=0.0)
+    config = KHopRNSettings(published_paths=True, dropout=0.0)
     encoding = KHopRN(Dims(S, FEATURES, 2 * half), config)(torch.randn(1, S), torch.randn(4, FEATURES), batch)
     assert [len(w) for w in encoding.traces[0].lengths] == [0, 200]
     assert encoding.traces[0].lengths[1].nodes[:, 0].eq(0).all()
@@ -218,4 +218,4 @@ def test_the_published_networks_take_the_first_200_kinds_by_pair() -> None:
 
 def test_the_published_network_has_at_most_two_hops() -> None:
     with pytest.raises(UserError, match=r"khop_rn\.hops=2"):
-        KHopRN(Dims(S, FEATURES, 4), KHopRNConfig(hops=3, published_paths=True))
+        KHopRN(Dims(S, FEATURES, 4), KHopRNSettings(hops=3, published_paths=True))

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import MHGRNConfig, NoneConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.encoders.none import NoGraph
 from mhgrn.errors import UserError
 from mhgrn.explain import WalkDistribution, attention
@@ -25,7 +24,7 @@ def test_a_walk_s_probability_can_be_computed_from_the_named_weights() -> None:
     batch = GraphBatch.collate([Extractor(graph)(m) for m in mentions], 2)
     torch.manual_seed(0)
     encoder = MHGRN(
-        Dims(5, 4, 4), MHGRNConfig(hops=2, layers=2, hidden_dim=6, initial_scale=0.7, walks_from="question", zero_hop=True)
+        Dims(5, 4, 4), MHGRNSettings(hops=2, layers=2, hidden_dim=6, initial_scale=0.7, walks_from="question", zero_hop=True)
     ).eval()
     with torch.inference_mode():
         encoding = encoder(torch.randn(2, 5), torch.randn(batch.num_nodes, 4), batch)
@@ -57,5 +56,8 @@ def test_a_model_without_walks_has_no_such_attention() -> None:
     batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [1]))], 1)
     with pytest.raises(UserError, match="attends to no walks"):
         attention(
-            NoGraph(Dims(3, 0, 2), NoneConfig())(torch.zeros(1, 2), torch.from_numpy(np.zeros(0)), batch), batch, {"a": 0}, graph
+            NoGraph(Dims(3, 0, 2), NoGraph.Settings())(torch.zeros(1, 2), torch.from_numpy(np.zeros(0)), batch),
+            batch,
+            {"a": 0},
+            graph,
         )

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import MHGRNConfig, NoneConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.encoders.none import NoGraph
 from mhgrn.errors import UserError
 from mhgrn.explain import Triple, effects
@@ -49,7 +48,7 @@ def test_effects_are_those_of_rebuilt_graphs(seed: int, layers: int, published: 
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     subgraphs = [random_subgraph(rng) for _ in range(3)]
-    settings = MHGRNConfig(hops=2, layers=layers, hidden_dim=6, initial_scale=0.7, pool_first_node_if_no_answer=published)
+    settings = MHGRNSettings(hops=2, layers=layers, hidden_dim=6, initial_scale=0.7, pool_first_node_if_no_answer=published)
     encoder = MHGRN(Dims(5, 4, 2 * RELATIONS), settings)
     model = KnowledgeAwareQA(encoder, 5).eval()
     table, s = torch.randn(6, 4), torch.randn(3, 5)
@@ -75,7 +74,7 @@ def test_effects_are_those_of_rebuilt_graphs(seed: int, layers: int, published: 
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    model = KnowledgeAwareQA(NoGraph(Dims(3, 0, 2), NoneConfig()), 3)
+    model = KnowledgeAwareQA(NoGraph(Dims(3, 0, 2), NoGraph.Settings()), 3)
     nothing = np.zeros(0, dtype=np.int64)
     given_ = torch.zeros(2), torch.zeros(2, 3), lambda concepts: torch.zeros(len(concepts), 1), [Subgraph(*[nothing] * 5)] * 2, 1
     with pytest.raises(UserError, match="evaluation mode"):

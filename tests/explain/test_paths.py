@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import MHGRNConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.explain import Walk, WalkDistribution, decode_walks, to_path
 from mhgrn.grounding.grounder import Mentions
 from mhgrn.kg import KnowledgeGraph
@@ -23,7 +22,7 @@ def test_layers_are_decoded_one_behind_the_other(seed: int, layers: int) -> None
     """The walk of the last layer ends in a pooled node; below it stands the best walk of the next layer, and so forth."""
     torch.manual_seed(seed)
     batch = oracles.random_batch(np.random.default_rng(seed), 2, 2, edges=4)
-    encoder = MHGRN(Dims(5, 4, 4), MHGRNConfig(hops=2, layers=layers, hidden_dim=6, initial_scale=0.7)).eval()
+    encoder = MHGRN(Dims(5, 4, 4), MHGRNSettings(hops=2, layers=layers, hidden_dim=6, initial_scale=0.7)).eval()
     with torch.inference_mode():
         encoding = encoder(torch.randn(2, 5), torch.randn(batch.num_nodes, 4), batch)
     edges = set(zip(batch.edge_index[0].tolist(), batch.edge_type.tolist(), batch.edge_index[1].tolist(), strict=True))

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import MHGRNConfig, NoneConfig
 from mhgrn.encoders.base import Dims
-from mhgrn.encoders.mhgrn import MHGRN
+from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.encoders.none import NoGraph
 from mhgrn.errors import UserError
 from mhgrn.explain import WalkDistribution
@@ -195,7 +194,7 @@ def test_it_is_the_distribution_of_the_model(seed: int, zero_hop: bool, layers: 
     """The normalisers, lengths and pooling are the model's own, for each graph of the batch."""
     torch.manual_seed(seed)
     batch = oracles.random_batch(np.random.default_rng(seed), 3, 2)
-    encoder = MHGRN(Dims(5, 4, 4), MHGRNConfig(hops=2, layers=layers, hidden_dim=6, zero_hop=zero_hop, initial_scale=0.7)).eval()
+    encoder = MHGRN(Dims(5, 4, 4), MHGRNSettings(hops=2, layers=layers, hidden_dim=6, zero_hop=zero_hop, initial_scale=0.7)).eval()
     with torch.inference_mode():
         encoding = encoder(torch.randn(3, 5), torch.randn(batch.num_nodes, 4), batch)
     assert encoding.pooled is not None
@@ -218,7 +217,7 @@ def test_it_is_the_distribution_of_the_model(seed: int, zero_hop: bool, layers: 
 @pytest.mark.parametrize("pool", ["all", "question"])
 def test_walks_that_the_model_leaves_out_have_no_probability(pool: str) -> None:
     torch.manual_seed(0)
-    settings = MHGRNConfig(hops=2, hidden_dim=6, initial_scale=0.7, walks_to="answer", pool=pool)
+    settings = MHGRNSettings(hops=2, hidden_dim=6, initial_scale=0.7, walks_to="answer", pool=pool)
     encoder = MHGRN(Dims(5, 4, 4), settings).eval()
     batch = oracles.random_batch(np.random.default_rng(3), 1, 2, 7, 9)
     encoding = encoder(torch.randn(1, 5), torch.randn(batch.num_nodes, 4), batch)
@@ -291,7 +290,9 @@ def test_what_makes_no_sense_is_refused() -> None:
         (lambda: distribution.log_weight([0], []), "no walk"),
         (lambda: WalkDistribution(trace, batch, 1, {}), "there is no graph 1"),
         (
-            lambda: WalkDistribution.of(NoGraph(Dims(3, 0, 2), NoneConfig())(torch.zeros(1, 3), torch.zeros(0), batch), batch, 0),
+            lambda: WalkDistribution.of(
+                NoGraph(Dims(3, 0, 2), NoGraph.Settings())(torch.zeros(1, 3), torch.zeros(0), batch), batch, 0
+            ),
             "attends to no walks",
         ),
     ):

@@ -12,7 +12,8 @@ from mhgrn.errors import UserError
 from mhgrn.features import RandomFeatures
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.runs import Run, build_model, describe
+from mhgrn.model import build_model
+from mhgrn.runs import Run, describe
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.training.examples import Examples, accuracy, most_edges_accuracy, question_losses
 from mhgrn.training.loop import evaluate, train

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mhgrn.config import Config, TrainingConfig
-from mhgrn.runs import build_model
+from mhgrn.model import build_model
 from mhgrn.training.optimizer import learning_rate_factor, make_optimiser
 
 

@@ -80,12 +80,13 @@ def fresh_examples(cell: Cell, folder: Path) -> "Examples":
     """A cell's questions with an untrained model: its text vectors are computed, or found beside the data."""
     import torch
 
-    from mhgrn.runs import Run, build_model, describe, features_for
+    from mhgrn.model import build_model
+    from mhgrn.runs import Run, describe, features_for
     from mhgrn.text.loading import load_text_encoder
     from mhgrn.training.examples import Examples
     from mhgrn.training.loop import set_seed
 
-    config, data = Config.of(cell.config), PreparedData.load(cell.prepared)
+    config, data = cell.config, PreparedData.load(cell.prepared)
     graph = data.load_graph(cell.graph)
     set_seed(config.seed)
     encoder = load_text_encoder(config.text)
@@ -107,7 +108,7 @@ def speed_of(cell: Cell, folder: Path, threads: int, steps: int = 3) -> Speed:
     run whose settings do not say how many."""
     import torch
 
-    from mhgrn.runs import parameter_count
+    from mhgrn.model import parameter_count
     from mhgrn.training.examples import question_losses
 
     examples = fresh_examples(cell, folder)

@@ -15,8 +15,7 @@ from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_json
 from mhgrn_reproduction.formats import DIGITS, CellResult, check
 
-FORMAT = 1
-NO_MATTER = ("checkpoint_every", "log_every", "tensorboard")  # what may differ between runs that are the same
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Cell:
 
     system: str
     seed: int
-    config: dict[str, Any]
+    config: Config
     prepared: Path
     graph: Path | None  # where it is now
     fingerprint: str  # of the prepared data
@@ -33,9 +32,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The same for runs that end in the same weights."""
-        training = {k: v for k, v in self.config["training"].items() if k not in NO_MATTER}
-        return fingerprint({**self.config, "training": training}, self.fingerprint)
+        """The same for runs that end with the same weights."""
+        return fingerprint(self.config.identity(), self.fingerprint)
 
     @property
     def name(self) -> str:
@@ -44,7 +42,7 @@ class Cell:
     @property
     def folder(self) -> str:
         """The run's, the same in all experiments that have such a run."""
-        return f"{self.config['graph_encoder']}-{self.seed}-{self.key[:12]}"
+        return f"{self.config.graph_encoder}-{self.seed}-{self.key[:12]}"
 
     def file(self, results: Path) -> Path:
         """Where its result is kept."""
@@ -74,7 +72,10 @@ def read_result(path: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged ({error}); delete it and run its experiment again.") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise UserError(f"{path} is no result of this version of mhgrn; delete it and run its experiment again.")
+        raise UserError(
+            f"{path} is not a result of format {FORMAT}; convert it with reproduction/migrate_results.py of mhgrn's repository, or"
+            " delete it and run its experiment again."
+        )
     check(found, CellResult, path)
     return found
 
@@ -91,7 +92,8 @@ def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
 def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
     import torch
 
-    from mhgrn.runs import MARKER, Run, parameter_count, read_about
+    from mhgrn.model import parameter_count
+    from mhgrn.runs import MARKER, Run, read_about
     from mhgrn.subgraphs.prepared import PreparedData
     from mhgrn.training.loop import train
 
@@ -101,7 +103,7 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
     if (folder / MARKER).is_file() and read_about(folder).get("finished"):
         run = Run.load(folder, graph.folder)
     else:
-        run = train(data, Config.of(cell.config), folder, graph)
+        run = train(data, cell.config, folder, graph)
     epochs = [row for row in _rows(folder / "metrics.jsonl") if "dev_accuracy" in row]
     return {
         "format": FORMAT,
@@ -117,7 +119,7 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "curve": [{"loss": round(row["loss"], 4), "dev": round(row["dev_accuracy"], 6)} for row in epochs if "loss" in row],
         "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
         "threads": run.config.training.threads or torch.get_num_threads(),
-        "config": cell.config,
+        "config": cell.config.used(),
         "data": {"name": data.about["dataset"], "fingerprint": data.fingerprint, "graph": graph.fingerprint},
         **made(),
     }

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mhgrn.encoders.registry import section
+from mhgrn.config import section
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.progress import bar
 from mhgrn_reproduction.tasks import RELATIONS, TASKS, Task, feature_table, questions
@@ -279,8 +279,8 @@ def untrained(system: System, seed: int) -> "KnowledgeAwareQA":
 
     from mhgrn.encoders.base import Dims
     from mhgrn.encoders.mhgrn import MHGRN
+    from mhgrn.model import assemble
     from mhgrn.nn.conv import MHGRNLayer
-    from mhgrn.runs import assemble
 
     torch.manual_seed(seed)
     model = assemble(system.config(), TEXT_DIM, Dims(TEXT_DIM, feature_table().shape[1], 2 * RELATIONS, TEXT_DIM))

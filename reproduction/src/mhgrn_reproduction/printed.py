@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mhgrn.config import Config
-from mhgrn.encoders import registry
+from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.markers import read_marker, write_json
@@ -98,11 +98,11 @@ PAPER_PROPERTIES = {  # relations, interpretable, scalable in nodes, in hops
 
 def properties() -> dict[str, Any]:
     """Table 1: every graph encoder is run on a graph and on the same graph with other relations."""
-    from mhgrn.encoders.paths import PathEncoder
+    from mhgrn.encoders._paths import PathEncoder
 
     rows = []
-    for name in registry.BUILT_IN:
-        kind = registry.load(name)
+    for name in graph_encoders.built_in():
+        kind = graph_encoders.load(name)
         paper = PAPER_PROPERTIES.get(name)
         tells = _yes(_tells_relations_apart(name)) if kind.uses_graph else "–"
         paths = _yes(not issubclass(kind, PathEncoder)) if kind.uses_graph else "–"
@@ -155,10 +155,10 @@ def small_model(name: str, relations: int, *settings: str) -> "KnowledgeAwareQA"
     import torch
 
     from mhgrn.encoders.base import Dims
-    from mhgrn.runs import assemble
+    from mhgrn.model import assemble
 
     torch.manual_seed(0)
-    kind = registry.load(name)
+    kind = graph_encoders.load(name)
     config = Config.load(overrides=[f"graph_encoder={name}", *settings])
     dims = Dims(384 if kind.uses_text else 0, 384 if kind.uses_features else 0, 2 * relations, 384)
     return assemble(config, dims.sentence_dim, dims)
@@ -301,7 +301,7 @@ def parameters() -> dict[str, Any]:
 
     rows = []
     for entry in catalogue():
-        if entry.name not in registry.BUILT_IN or entry.default is None or entry.as_published is None:
+        if entry.name not in graph_encoders.built_in() or entry.default is None or entry.as_published is None:
             continue
         paper = PAPER_PARAMETERS.get(entry.name)
         same = _yes(math.floor(entry.as_published.parameters / 1000 + 0.5) == paper) if paper else "–"

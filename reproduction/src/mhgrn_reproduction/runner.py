@@ -13,15 +13,14 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from mhgrn.config import Config
-from mhgrn.encoders import registry
+from mhgrn.config import Config, changed_settings
+from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import say
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
-from mhgrn.training.checkpoints import changed_settings
 from mhgrn_reproduction.board import Board
 from mhgrn_reproduction.budget import Plan, Speed, cost_of, fresh_examples, shrink, speed_of
 from mhgrn_reproduction.cells import Cell, made, read_result, run_cell, save_cell, seeds_of
@@ -114,7 +113,7 @@ class _Setup:
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
         data = self.load(name)
         splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
-        return Cell(system, seed, config.model_dump(), data.folder.absolute(), self.graph, data.fingerprint, splits)
+        return Cell(system, seed, config, data.folder.absolute(), self.graph, data.fingerprint, splits)
 
     def found(self, plan: Plan) -> Iterator[tuple[Cell, Path]]:
         """The cells of this experiment, whatever system, that have a result, be it of other settings; and where that is."""
@@ -184,8 +183,10 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
     data = setup.load(setup.experiment.systems[system].data or setup.experiment.data)
     if data.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those at hand; nothing to compare.")
-    config = Config.of(before["config"]).model_dump()
-    config["training"]["threads"] = before.get("threads", config["training"]["threads"])  # they decide the last digits
+    config = Config.restore(before["config"])
+    # the number of threads decides the last digits
+    training = config.training.model_copy(update={"threads": before.get("threads", config.training.threads)})
+    config = config.model_copy(update={"training": training})
     splits = tuple(before["splits"])
     again = Cell(system, int(seed), config, data.folder.absolute(), setup.graph, data.fingerprint, splits)
     with tempfile.TemporaryDirectory() as folder:
@@ -247,7 +248,7 @@ def _build_features(setup: _Setup, systems: Iterable[str]) -> None:
     """Make the node features that these systems read, if they are not there."""
     needed = dict[tuple[str, str], None]()
     for name, config in setup.configs.items():
-        if name in systems and config.features == TRIPLES and registry.load(config.graph_encoder).uses_features:
+        if name in systems and config.features == TRIPLES and graph_encoders.load(config.graph_encoder).uses_features:
             needed[setup.experiment.systems[name].data or setup.experiment.data, config.text.encoder] = None
     for data, encoder in needed:
         setup.features(data, encoder).build(None)
@@ -261,7 +262,7 @@ def _check_others(setup: _Setup, plan: Plan) -> None:
     for cell, path in setup.found(plan):
         before = read_result(path)
         if before["key"] != cell.key:
-            changed = changed_settings(before["config"], cell.config) or ["the questions or the graph are others"]
+            changed = changed_settings(Config.restore(before["config"]), cell.config) or ["the questions or the graph are others"]
             others.append(f"{cell.name} ({changed[0]})")
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -396,7 +397,7 @@ def _encode_texts(cells: Sequence[Cell], runs: Path) -> None:
     """Have a frozen encoder's vectors computed once, not by every process at the same time."""
     seen = set()
     for cell in cells:
-        config = Config.of(cell.config)
+        config = cell.config
         what = (cell.prepared, config.text.model_dump_json(), config.graph_encoder == "kvmem")
         if config.text.frozen_epochs != 0 and what not in seen and config.graph_encoder not in ("most-edges", "edge-types"):
             seen.add(what)

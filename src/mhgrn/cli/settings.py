@@ -9,4 +9,4 @@ def settings(config: ConfigFile = None, overrides: Settings = None) -> None:
     """Print all settings of `train` as commented YAML: a file to start your own from."""
     from mhgrn.config import Config
 
-    print(Config.load(config, overrides).explained())
+    print(Config.load(config, overrides, all_encoders=True).explained())

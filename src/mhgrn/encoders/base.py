@@ -1,70 +1,92 @@
-"""What a graph encoder is: a statement's vector and its subgraph in, one vector of the graph out."""
+"""The base class of graph encoders: from a statement's vector and its subgraph to a vector of the graph."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.settings import Settings as AnySettings
+from mhgrn.settings import Settings
 from mhgrn.text.tokens import Tokens
+
+
+class EncoderSettings(Settings):
+    """Base class of a graph encoder's settings."""
+
+
+class TrainedSettings(EncoderSettings):
+    """Settings that all trained graph encoders have."""
+
+    initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field(
+        "level", description="standard deviation of the initial weights; level: chosen by layer so that signals keep their scale"
+    )
 
 
 @dataclass(frozen=True)
 class Dims:
-    """The widths that a model's surroundings decide."""
+    """The widths of a graph encoder's inputs."""
 
-    sentence_dim: int  # of the vector that steers attention in the graph
-    feature_dim: int  # of the nodes
-    num_relations: int  # m, the reverse relations included
+    sentence_dim: int  # of the vector s that the graph is attended to with
+    feature_dim: int  # of the node features
+    num_relations: int  # m, including the reverse relations
     token_dim: int = 0  # of the text encoder's token states
 
 
 @dataclass(frozen=True)
 class GraphEncoding:
-    """The graph's vector g, and what the encoder attended to where it can tell."""
+    """The graph's vector g, and the attention behind it where the encoder has any."""
 
     g: Tensor  # [G, out_dim]
-    pooled: Tensor | None = None  # [n] nodes that were pooled
+    pooled: Tensor | None = None  # [n] the nodes that are pooled
     attention: Tensor | None = None  # [n, heads]
-    traces: list[Any] = field(default_factory=list)  # one a layer
-    score: Tensor | None = None  # [G] what is added to the score of s and g
-    cut: Tensor | None = None  # [G] float64, how many of each graph's paths (or whatever is read one by one) were left out
+    traces: list[Any] = field(default_factory=list)  # one for each layer
+    score: Tensor | None = None  # [G] added to the score of s and g
+    cut: Tensor | None = None  # [G] float64, the number of paths or triples beyond the limit of ``limit_setting``
 
 
 class GraphEncoder(nn.Module):
-    """Base class. A subclass names itself, its settings and what it reads, and computes g or an additive score.
+    """Base class of graph encoders.
 
-    The score of a statement is Linear([g; s]) plus ``GraphEncoding.score`` where there is one. An encoder with
-    ``uses_text = False`` gives the whole score itself.
+    A subclass has a name, settings and flags for its inputs, and computes g or an additive score in :meth:`forward`. The score of
+    a statement is Linear([g; s]) plus ``GraphEncoding.score`` if there is one. An encoder with ``uses_text = False`` computes the
+    whole score.
+
+    Args:
+        dims: The widths of the inputs.
+        settings: An instance of the subclass's ``Settings``.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line
-    equation: ClassVar[str]  # what it implements, and where that is written
-    Settings: ClassVar[type[AnySettings]]
+    equation: ClassVar[str]  # the formula, with its source
+    Settings: ClassVar[type[EncoderSettings]]
+
+    paper: ClassVar[dict[str, Any]] = {}  # own settings of ``preset=paper``
+    as_published: ClassVar[dict[str, Any]] = {}  # own settings of ``preset=as_published``
+    published_with: ClassVar[dict[str, Any]] = {}  # general, text and training settings of ``preset=as_published``
 
     uses_graph: ClassVar[bool] = True
-    uses_features: ClassVar[bool] = True  # without, node features are neither opened nor gathered
-    shares_features: ClassVar[bool] = False  # with, ``features`` may have a row for each concept: see GraphBatch.feature_row
-    uses_text: ClassVar[bool] = True  # without, no text is encoded, s has no components, and the score is the encoder's own
-    uses_tokens: ClassVar[bool] = False  # with, ``forward`` is given the text encoder's token states
-    has_paths: ClassVar[bool] = False  # whether walks can be decoded from ``GraphEncoding.traces``
+    uses_features: ClassVar[bool] = True  # False: node features are not loaded
+    shares_features: ClassVar[bool] = False  # True: ``features`` may have one row for each concept, see GraphBatch.feature_row
+    uses_text: ClassVar[bool] = True  # False: no text is encoded, s has width 0, and the encoder computes the whole score
+    uses_tokens: ClassVar[bool] = False  # True: ``forward`` gets the text encoder's token states
+    has_paths: ClassVar[bool] = False  # True: walks can be decoded from ``GraphEncoding.traces``
 
-    limit_setting: ClassVar[str | None] = None  # the setting beyond which ``GraphEncoding.cut`` counts, if there is one
+    limit_setting: ClassVar[str | None] = None  # the setting that limits what is read, see ``GraphEncoding.cut``
 
     out_dim: int = 0  # width of g
-    reach: Reach | None = None  # what it reads of a graph, so that the rest is left out of its batches; all by default
+    reach: Reach | None = None  # the part of a graph that the encoder reads; None: all of it
 
-    def __init__(self, dims: Dims, settings: AnySettings) -> None:
+    def __init__(self, dims: Dims, settings: EncoderSettings) -> None:
         super().__init__()
 
     def attach(self, graph: KnowledgeGraph) -> None:
-        """Called with the graph once the model is built, for what is known of a graph besides its edges."""
+        """Called with the knowledge graph after the model is built. Override it to load data that belongs to the graph."""
 
     def prepare(self, batch: GraphBatch) -> None:
-        """Compute what depends on no parameter, ahead of a step; kept with the batch."""
+        """Compute and keep with the batch what depends on no parameter. Called before a step, in another thread."""
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         """s [G, S], features [N, feature_dim] → g [G, out_dim]."""

@@ -1,30 +1,36 @@
-"""Logistic regression on how often each relation touches the answer: how far edge types alone go."""
+"""Logistic regression on edge counts: a baseline that knows relations, but no structure and no text."""
+
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
-from mhgrn.config import EdgeTypesConfig, EdgeTypesTextConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, EncoderSettings, GraphEncoder, GraphEncoding
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 from mhgrn.text.tokens import Tokens
 
 
-class EdgeTypes(GraphEncoder):
-    """A weight for each relation, in each direction, from the question's concepts and from the others to the answer's.
+class EdgeTypesSettings(EncoderSettings):
+    """There is nothing to set."""
 
-    Softmax over the choices makes it a logistic regression; a constant term would cancel.
+
+class EdgeTypes(GraphEncoder):
+    """Counts the edges into the answer's concepts, by relation and by the type of the other node, and learns a weight for each.
+
+    Softmax over the choices makes this a logistic regression. A constant term would cancel.
     """
 
     name = "edge-types"
     summary = "logistic regression on the counts of each relation at the answer's concepts"
     equation = "score = Σ_r v_r log(1 + |{(j, r, i) ∈ E : j ∈ Q, i ∈ A}|) + w_r log(1 + |{(j, r, i) ∈ E : j ∉ Q ∪ A, i ∈ A}|)"
-    Settings = EdgeTypesConfig
+    Settings: ClassVar[type[EncoderSettings]] = EdgeTypesSettings
+    published_with: ClassVar[dict[str, Any]] = {"text": {"frozen_epochs": None}}
     uses_features = False
     uses_text = False
     reach = Reach((ANSWER,), 1)
 
-    def __init__(self, dims: Dims, settings: EdgeTypesConfig) -> None:
+    def __init__(self, dims: Dims, settings: EncoderSettings) -> None:
         super().__init__(dims, settings)
         self.weight = nn.Parameter(torch.zeros(2, dims.num_relations))
 
@@ -38,13 +44,3 @@ class EdgeTypes(GraphEncoder):
             count = torch.bincount(place, minlength=batch.num_graphs * batch.num_relations).view(-1, batch.num_relations)
             score = score + torch.log1p(count.to(weight.dtype)).mul(weight).sum(1)
         return GraphEncoding(s.new_zeros(batch.num_graphs, 0), score=score)
-
-
-class EdgeTypesAndText(EdgeTypes):
-    """:class:`EdgeTypes` beside the text: what a graph network must beat to show that it uses more than counts."""
-
-    name = "edge-types-text"
-    summary = "logistic regression on the text and the counts of each relation at the answer's concepts"
-    equation = "the score of edge-types + Linear(s)"
-    Settings = EdgeTypesTextConfig
-    uses_text = True

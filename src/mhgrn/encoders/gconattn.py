@@ -1,30 +1,44 @@
-"""Graph concept attention (Wang et al. 2018): question and answer concepts compared with each other, without edges."""
+"""Graph concept attention (Wang et al. 2018): compares question and answer concepts, without edges."""
+
+from typing import Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
-from mhgrn.config import GconAttnConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
 
 
-class GconAttn(GraphEncoder):
-    """Every concept of one side attends to those of the other; what it finds is matched with it and pooled.
+class GconAttnSettings(TrainedSettings):
+    """Settings of ``gconattn``."""
 
-    A side without concepts pools to 0, and a concept without any on the other side finds 0.
+    hidden_dim: int = Field(300, ge=1)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_projection: bool = Field(
+        True, description="train the projection of node features (the published code keeps it at its random initialization)"
+    )
+
+
+class GconAttn(GraphEncoder):
+    """Every concept attends to those of the other side (question or answer); both are matched by an MLP, then pooled.
+
+    A side without concepts pools to 0. If the other side has no concepts, the attended vector is 0.
     """
 
     name = "gconattn"
     summary = "attention between the question's and the answer's concepts; no edges"
     equation = "m_x = MLP([h_x; h̃_x; h_x − h̃_x; h_x ∘ h̃_x]), g = mean and max of m over Q and over A (Wang et al. 2018)"
-    Settings = GconAttnConfig
+    Settings = GconAttnSettings
+    as_published: ClassVar[dict[str, Any]] = {"initial_scale": 0.02, "train_projection": False}
+    published_with: ClassVar[dict[str, Any]] = {"text": {"frozen_epochs": 0}, "training": {"learning_rate": 3e-4}}
     reach = Reach((QUESTION, ANSWER), 0)
 
-    def __init__(self, dims: Dims, settings: GconAttnConfig) -> None:
+    def __init__(self, dims: Dims, settings: GconAttnSettings) -> None:
         super().__init__(dims, settings)
         width = settings.hidden_dim
         self.out_dim = 4 * width
@@ -49,7 +63,7 @@ class GconAttn(GraphEncoder):
 
 
 def pairs(first: Tensor, second: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """All pairs of a member of ``first`` and one of ``second`` in the same group; both ascend by group.
+    """All pairs of an element of ``first`` and one of ``second`` in the same group; both are sorted by group.
 
     >>> pairs(torch.tensor([0, 1, 1]), torch.tensor([1, 1, 2]), 3)
     (tensor([1, 1, 2, 2]), tensor([0, 1, 0, 1]))
@@ -63,7 +77,7 @@ def pairs(first: Tensor, second: Tensor, groups: int) -> tuple[Tensor, Tensor]:
 
 
 def mean_and_max(x: Tensor, group: Tensor, groups: int) -> list[Tensor]:
-    """Of the rows of each group; 0 for a group without any."""
+    """Mean and maximum of the rows of each group; 0 for an empty group."""
     count = torch.bincount(group, minlength=groups).clamp(min=1)[:, None]
     empty = x.new_zeros(groups, x.shape[1])
     top = empty.scatter_reduce(0, group[:, None].expand_as(x), x, "amax", include_self=False)

@@ -1,34 +1,41 @@
-"""Graph soft counter (Wang et al. 2022): a weight for each kind of edge, added up along the edges."""
+"""Graph soft counter (Wang et al. 2022): a learned weight for each kind of edge, summed along walks."""
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
-from mhgrn.config import GSCConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import MLP, initialize
 from mhgrn.subgraphs.extract import ANSWER
 from mhgrn.text.tokens import Tokens
 
 NODE_TYPES = 3
-FIRST_LOGIT = -7.0  # weights begin at a thousandth: an answer's concepts end thousands of walks, and the text must be heard
+FIRST_LOGIT = -7.0  # initial weights of 0.001: thousands of walks end in an answer's concepts and would drown the text's score
+
+
+class GSCSettings(TrainedSettings):
+    """Settings of ``gsc``."""
+
+    rounds: int = Field(2, ge=1, description="length of the longest walk")
+    hidden_dim: int = Field(32, ge=1, description="width of the network that computes edge weights")
 
 
 class GraphSoftCounter(GraphEncoder):
-    """Adds to the text's score how many walks of at most ``rounds`` edges end in the answer's concepts, softly counted.
+    """Adds to the text's score a soft count of the walks of at most ``rounds`` edges that end in the answer's concepts.
 
-    An edge's weight depends on its kind alone: the types of its ends, and its relation.
+    The weight of an edge depends on the types of its two nodes and on its relation only.
     """
 
     name = "gsc"
-    summary = "graph soft counter: learnt weights of edges, counted"
+    summary = "graph soft counter: sums learned edge weights along walks"
     equation = "score = Linear(s) + Σ_{i ∈ A} x_i, x_i ← Σ_{e = (j, r, i)} (x_j + w_e) (Wang et al. 2022)"
-    Settings = GSCConfig
+    Settings = GSCSettings
     uses_features = False
     kinds: Tensor
 
-    def __init__(self, dims: Dims, settings: GSCConfig) -> None:
+    def __init__(self, dims: Dims, settings: GSCSettings) -> None:
         super().__init__(dims, settings)
         self.rounds = settings.rounds
         self.reach = Reach((ANSWER,), settings.rounds)
@@ -45,7 +52,7 @@ class GraphSoftCounter(GraphEncoder):
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         source, target = batch.edge_index
         kind = (batch.node_type[source] * NODE_TYPES + batch.node_type[target]) * batch.num_relations + batch.edge_type
-        # sums of thousands of weights: single precision at least
+        # sums of thousands of weights need at least single precision
         weights = torch.sigmoid(self.weigh(self.kinds)[:, 0])
         weight = weights.to(torch.promote_types(weights.dtype, torch.float32))[kind]  # [E]
         x = weight.new_zeros(batch.num_nodes)

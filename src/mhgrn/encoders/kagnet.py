@@ -1,19 +1,20 @@
-"""KagNet (Lin et al. 2019): an LSTM over the paths between concepts, attended to in two steps."""
+"""KagNet (Lin et al. 2019): an LSTM over the paths between concepts with hierarchical attention."""
 
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import KagNetConfig
-from mhgrn.encoders.base import Dims, GraphEncoding
+from mhgrn.encoders._paths import AttendedPaths, PathEncoder
+from mhgrn.encoders.base import Dims, GraphEncoding, TrainedSettings
 from mhgrn.encoders.gcn import Convolution
 from mhgrn.encoders.gconattn import pairs
-from mhgrn.encoders.paths import AttendedPaths, PathEncoder
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.kg.graph import KnowledgeGraph
@@ -22,6 +23,21 @@ from mhgrn.nn.segments import segment_softmax, weighted_sum
 from mhgrn.nn.walks import find_walks, in_chunks
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
+
+
+class KagNetSettings(TrainedSettings):
+    """Settings of ``kagnet``."""
+
+    hops: int = Field(2, ge=1, le=5, description="K, length of the longest path; the number of paths grows exponentially with K")
+    max_paths: int | None = Field(5000, ge=1, description="paths to read of a statement, shortest first; null: all")
+    hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
+    gcn_dim: int = Field(50, ge=1, description="width between the two graph convolutions")
+    node_dim: int = Field(25, ge=1, description="width of nodes after the graph convolutions")
+    path_dim: int = Field(128, ge=1, description="width of the LSTM")
+    pair_dim: int = Field(128, ge=1, description="width of the vector of a pair of concepts")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    prune_with: str | None = Field(None, description="folder of `mhgrn features build --from transe`; its scores prune paths")
+    prune_below: float = Field(0.12, ge=0, le=1, description="paths with a lower score are pruned")
 
 
 class KagNet(PathEncoder):
@@ -33,17 +49,18 @@ class KagNet(PathEncoder):
     .. math:: T_{qa} = MLP([s; v_q; v_a]), \\quad R_{qa} = Σ_P softmax_P(T_{qa}^⊤ W_1 L(P)) L(P)
     .. math:: g = Σ_{qa} softmax_{qa}(s^⊤ W_2 T_{qa}) [R_{qa}; T_{qa}]
 
-    With ``prune_with``, a folder of ``mhgrn features build --from transe``, paths that TransE finds unlikely are not read.
+    With ``prune_with``, a folder of ``mhgrn features build --from transe``, paths with a low TransE score are not read.
     """
 
     name = "kagnet"
-    summary = "KagNet: an LSTM over every simple path from question to answer concepts, attended to by pair and path"
+    summary = "KagNet: an LSTM over every simple path from question to answer concepts, with attention to pairs and paths"
     equation = "the paper's equation 4, and Lin et al. 2019: g = Σ_qa β_qa [Σ_P α_P LSTM(P); MLP([s; v_q; v_a])]"
-    Settings = KagNetConfig
+    Settings = KagNetSettings
+    as_published: ClassVar[dict[str, Any]] = {"initial_scale": 0.02, "hops": 3, "dropout": 0.0}
     shares_features = True
     limit_setting = "kagnet.max_paths"
 
-    def __init__(self, dims: Dims, settings: KagNetConfig) -> None:
+    def __init__(self, dims: Dims, settings: KagNetSettings) -> None:
         super().__init__(dims, settings)
         self.settings = settings
         self.project = Projection(dims.feature_dim, settings.hidden_dim, settings.dropout)
@@ -65,7 +82,7 @@ class KagNet(PathEncoder):
             return
         folder = FeatureFolder.load(Path(self.settings.prune_with), graph)
         if folder.relations is None:
-            raise UserError(f"{folder.folder} has no vectors of relations; make one with: mhgrn features build --from transe")
+            raise UserError(f"{folder.folder} has no relation vectors; build it with: mhgrn features build --from transe")
         self.transe = folder
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
@@ -101,7 +118,7 @@ class KagNet(PathEncoder):
         return GraphEncoding(g, traces=[trace], cut=found.cut)
 
     def _gates(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What nodes as heads, relations, and nodes as tails put into the LSTM's gates: [n, gates], [m, gates], [n, gates]."""
+        """The contributions of head nodes [n, gates], relations [m, gates] and tail nodes [n, gates] to the LSTM's gates."""
         width, lstm = v.shape[1], self.lstm
         widths = [width, self.relations.embedding_dim, width]
         W_head, W_relation, W_tail = torch.split(lstm.get_parameter("weight_ih_l0"), widths, dim=1)
@@ -109,9 +126,16 @@ class KagNet(PathEncoder):
         return v @ W_head.T, (self.relations.weight @ W_relation.T + bias).to(v), v @ W_tail.T
 
     def _states(self, head: Tensor, relation: Tensor, tail: Tensor, nodes: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
-        """The LSTM's last h, which is L, and c of paths of one length, nodes [P, k + 1] and relations [P, k], from what nodes and
-        relations put into its gates. Neighbours in the list that begin alike, as all do that a search in depth finds, share what
-        they have in common, and so do paths with the same last relation and node."""
+        """The LSTM's last h (which is L) and c for paths of one length, from the gate contributions of :meth:`_gates`.
+
+        A common prefix of consecutive paths is computed once, as is an equal last relation and node. Depth-first search lists
+        paths with a common prefix one after another.
+
+        Args:
+            head, relation, tail: The gate contributions.
+            nodes: [P, k + 1]
+            relations: [P, k]
+        """
         start, by = nodes[:, :-1], relations[:, :-1]
         is_new = torch.ones_like(start[:, 0], dtype=torch.bool)
         is_new[1:] = (start[1:] != start[:-1]).any(1) | (by[1:] != by[:-1]).any(1)
@@ -133,9 +157,9 @@ class KagNet(PathEncoder):
 
 
 def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:
-    """How likely TransE finds each edge's pair of nodes to be joined: the largest (1 + cos(r, t − h)) / 2 of the relations that do.
+    """The TransE score of each edge's pair of nodes: the largest (1 + cos(r, t − h)) / 2 over the relations between them.
 
-    A pair of which a concept has no vector scores 1: nothing is known against it.
+    A pair scores 1 if one of its concepts has no vector, so that missing vectors prune nothing.
     """
     assert transe.relations is not None
     half = batch.num_relations // 2

@@ -1,34 +1,52 @@
-"""Key-value memory (Mihaylov & Frank 2018): every token of the statement looks up the triples of its graph."""
+"""Key-value memory (Mihaylov & Frank 2018): every token of the statement attends to the triples of its graph."""
+
+from typing import Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.config import KVMemConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.subgraphs.extract import OTHER
 from mhgrn.text.tokens import Tokens
 
 
+class KVMemSettings(TrainedSettings):
+    """Settings of ``kvmem``."""
+
+    max_triples: int | None = Field(
+        300, ge=1, description="triples to read of a statement, those of mentioned concepts first; null: all"
+    )
+    hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
+    memory_dim: int = Field(300, ge=2, multiple_of=2)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_projection: bool = Field(
+        True, description="train the projection of node features (the published code keeps it at its random initialization)"
+    )
+
+
 class KVMem(GraphEncoder):
-    """Triples as a memory that tokens read.
+    """The triples of the graph are a memory that tokens attend to.
 
     .. math:: m_t = BiGRU(h_{head}, e_r, h_{tail}), \\quad c_l = Σ_t softmax_t(p_l · m_t) m_t, \\quad g = max_l (p_l + c_l)/2
 
-    p are the text encoder's token states, projected; g is the maximum over the text's own tokens. At most ``max_triples`` of a
-    statement are read: those between mentioned concepts first, then those with one, then the others.
+    p are the projected token states of the text encoder. The maximum is over content tokens, without special ones. At most
+    ``max_triples`` triples of a statement are read: first those between two mentioned concepts, then those with one.
     """
 
     name = "kvmem"
     summary = "key-value memory: each token of the text attends to the triples of the graph"
     equation = "Mihaylov & Frank 2018: g = max_l ½(p_l + Σ_t softmax_t(p_l·m_t) m_t), m_t = BiGRU(h_head, e_r, h_tail)"
-    Settings = KVMemConfig
+    Settings = KVMemSettings
+    as_published: ClassVar[dict[str, Any]] = {"initial_scale": 0.02, "train_projection": False}
+    published_with: ClassVar[dict[str, Any]] = {"text": {"frozen_epochs": 0}}
     uses_tokens = True
     shares_features = True
     limit_setting = "kvmem.max_triples"
 
-    def __init__(self, dims: Dims, settings: KVMemConfig) -> None:
+    def __init__(self, dims: Dims, settings: KVMemSettings) -> None:
         super().__init__(dims, settings)
         self.settings = settings
         self.out_dim = settings.memory_dim

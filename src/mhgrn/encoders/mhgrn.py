@@ -1,11 +1,14 @@
 """The multi-hop graph relation network: section 4 of the paper."""
 
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
 import torch
+from pydantic import Field, ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
-from mhgrn.config import MHGRNConfig
-from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.encoders.base import Dims, EncoderSettings, GraphEncoder, GraphEncoding
+from mhgrn.nn.components import Component, components
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialize
 from mhgrn.nn.message_passing import Backend, WalkWeights
@@ -13,14 +16,71 @@ from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
 
 
+class MHGRNSettings(EncoderSettings):
+    """Settings of ``mhgrn``."""
+
+    hops: int = Field(2, ge=1, description="K, length of the longest walk")
+    layers: int = Field(1, ge=1)
+    hidden_dim: int = Field(100, ge=1)
+    message_dim: int | None = Field(None, ge=1, description="width of messages; null: hidden_dim")
+    out_dim: int | None = Field(None, ge=1, description="width of the output; null: hidden_dim")
+    relation_weights: Literal["diagonal", "full", "basis"] = "diagonal"
+    initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field(
+        "level", description="standard deviation of the initial weights; level: chosen by layer so that signals keep their scale"
+    )
+    heads: int = Field(2, ge=1, description="attention heads of the pooling")
+    attention_dim: int = Field(50, ge=1, description="hidden width of the networks that compute attention")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    epsilon: float = Field(0.0, ge=0, description="added to the denominator of the attention (published: 1e-15)")
+    walks_from: Literal["any", "question"] = Field("any", description="where walks start: anywhere, or at the question's concepts")
+    zero_hop: bool = Field(False, description="let a node also attend to its own x, so that it can ignore its walks")
+    pool_first_node_if_no_answer: bool = Field(False, description="pool node 0 if there is no node to pool (published)")
+    relation_bases: int = Field(8, ge=1, description="number of basis matrices, with relation_weights: basis")
+    without: list[Component] = Field(
+        [], description="components to remove: " + ", ".join(get_args(Component)) + "; the first four are the paper's table 6"
+    )
+    context_transition: bool = Field(False, description="let the transition scores between relations depend on the text")
+    walks_to: Literal["any", "answer"] = Field("any", description="where walks end: anywhere, or at the choice's concepts")
+    pool: Literal["answer", "question", "all"] = Field("answer", description="the nodes that are pooled")
+    initial_mean: float = Field(
+        1.0, description="mean of the initial relation weights, with initial_scale: level (times I, if full)"
+    )
+    counting: bool = Field(
+        False, description="add a term to the score that counts the walks from question to choice, which a mean of messages hides"
+    )
+
+    @field_validator("heads")
+    @classmethod
+    def _heads_divide_the_output(cls, heads: int, info: ValidationInfo) -> int:
+        width = info.data.get("out_dim") or info.data.get("hidden_dim", heads)
+        if width % heads:
+            raise ValueError(f"the number of heads divides the output's width, {width}")
+        return heads
+
+    @field_validator("without")
+    @classmethod
+    def _widths_fit(cls, without: list[Component], info: ValidationInfo) -> list[Component]:
+        hidden, messages, out, layers = (info.data.get(name) for name in ("hidden_dim", "message_dim", "out_dim", "layers"))
+        if "typed_transform" in without and (messages not in (None, hidden) or (layers != 1 and out not in (None, hidden))):
+            raise ValueError("without typed_transform, message_dim must be hidden_dim, and so must out_dim with several layers")
+        return without
+
+    @field_validator("context_transition")
+    @classmethod
+    def _there_are_transitions(cls, context: bool, info: ValidationInfo) -> bool:
+        if context and "transition" in components(info.data.get("without", ())):
+            raise ValueError("mhgrn.without removes the transition scores, so they cannot depend on the text")
+        return context
+
+
 class WalkCounts(nn.Module):
-    """What walks there are, beside what they say: a term of the score.
+    """A term of the score that counts walks.
 
     .. math:: Σ_{k,r} w_{k,r} \\log(1 + Σ_j c_{jkr}) + Σ_k v_k Σ_j \\log(1 + Σ_r c_{jkr})
 
-    c_jkr is the weight α, by the layer's own structured attention, of the walks of k hops from the question's concept j to the
-    pooled nodes whose first relation is r. The first sum counts walks by relation, the second the concepts that have any. Messages,
-    means over walks, are the same for one walk and for a thousand like it.
+    c_jkr is the weight α, by the layer's structured attention, of the walks of k hops from the question's concept j to the pooled
+    nodes whose first relation is r. The first sum counts walks by relation, the second the question concepts that have any.
+    Messages are means over walks, which are the same for one walk and for a thousand equal ones.
     """
 
     def __init__(self, hops: int, num_relations: int) -> None:
@@ -29,14 +89,14 @@ class WalkCounts(nn.Module):
         self.by_concept = nn.Parameter(torch.zeros(hops))
 
     def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor) -> Tensor:
-        """[G]. From the pooled nodes backwards, so that a walk ends up where it begins: one number an edge and hop."""
+        """[G]. Recursion from the pooled nodes backwards, with one number for each edge and hop."""
         K, m = self.by_relation.shape
         (source, target), kind = batch.edge_index, batch.edge_type
         start, relation, turn = (weight.double().exp() for weight in weights)
         is_asked = batch.node_type == QUESTION
         asked = is_asked.nonzero()[:, 0]
         graph = batch.batch[asked]
-        after = relation.new_zeros(len(is_asked)).index_fill(0, pooled, 1.0)[target]  # the weight of what follows an edge
+        after = relation.new_zeros(len(is_asked)).index_fill(0, pooled, 1.0)[target]  # weight of the walks after an edge
         score = relation.new_zeros(batch.num_graphs)
         for k in range(K):
             edges = ((after > 0) & is_asked[source] if k + 1 == K else after > 0).nonzero()[:, 0]
@@ -59,11 +119,18 @@ class MHGRN(GraphEncoder):
     name = "mhgrn"
     summary = "multi-hop graph relation network: attends to walks of up to K hops"
     equation = "equations 5-11 of the paper"
-    Settings = MHGRNConfig
+    Settings = MHGRNSettings
+    paper: ClassVar[dict[str, Any]] = {"relation_weights": "full"}
+    as_published: ClassVar[dict[str, Any]] = {
+        "relation_weights": "diagonal",
+        "initial_scale": 0.02,
+        "epsilon": 1e-15,
+        "pool_first_node_if_no_answer": True,
+    }
     has_paths = True
     shares_features = True
 
-    def __init__(self, dims: Dims, settings: MHGRNConfig, backend: Backend = "auto") -> None:
+    def __init__(self, dims: Dims, settings: MHGRNSettings, backend: Backend = "auto") -> None:
         super().__init__(dims, settings)
         hops, layers = settings.hops, settings.layers
         hidden_dim = settings.hidden_dim
@@ -102,10 +169,16 @@ class MHGRN(GraphEncoder):
         self.reset_parameters(settings.initial_scale, settings.initial_mean)
 
     def reset_parameters(self, initial_scale: Scale, mean: float = 1.0) -> None:
-        """With a number, everything is drawn from N(0, scale²) (published: 0.02). ``"level"`` keeps the scale of a signal
-        through linear maps and hops, so that long walks start as audible as short ones: W is drawn around ``mean`` · I. Either
-        way W⁰ = I, τ = 0, and half of the typed bias is 1 while U is small: messages begin as products of relation weights
-        alone (the paper's appendix F), and who sent them comes in as training needs it."""
+        """Draw all parameters.
+
+        Either way W⁰ = I, τ = 0, half of the typed bias is 1 and U is small. Messages therefore start as products of relation
+        weights (the paper's appendix F), and training adds the dependence on their first node.
+
+        Args:
+            initial_scale: A standard deviation (published: 0.02), or ``"level"``: keep the scale of a signal through linear maps
+                and hops, so that long walks start with as much influence as short ones. W is then drawn around ``mean`` · I.
+            mean: The mean of the diagonal of W with ``"level"``.
+        """
         initialize(self, initial_scale)
         for layer in self.layers:
             assert isinstance(layer, MHGRNLayer)
@@ -120,14 +193,14 @@ class MHGRN(GraphEncoder):
             h = h.index_select(0, batch.feature_row)
         h = self.dropout(h)
         pooled = self._pooled_nodes(batch)
-        steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from what a layer delivers to a pooled node
+        steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from a layer's output to a pooled node
         distance = batch.distances(pooled, steps[0]) if steps[0] else None
         traces = []
         for layer, most in zip(self.layers, steps, strict=True):
             needed = pooled if distance is None or not most else (distance <= most).nonzero()[:, 0]
             out, trace = layer(h, s, batch, needed)
             traces.append(trace)
-            # rows that no walk carries further stay zero
+            # the next layer does not read the other rows
             h = out if needed is pooled else out.new_zeros(len(h), out.shape[1]).index_copy(0, needed, out)
         g, attention = self.pool(s, h, batch.batch[pooled])
         score = self.counts(traces[-1].weights, batch, pooled) if self.counts is not None else None

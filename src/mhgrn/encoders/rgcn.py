@@ -1,32 +1,49 @@
 """Relational graph convolution (Schlichtkrull et al. 2018; the paper's equation 2)."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
-from mhgrn.config import RGCNConfig
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
+from mhgrn.encoders.gcn import GCNSettings
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
 from mhgrn.nn.segments import weighted_sum
+from mhgrn.settings import FormerName
 from mhgrn.subgraphs.extract import ANSWER
 from mhgrn.text.tokens import Tokens
+
+Normalization = Literal["total", "per_relation"]
+
+
+class RGCNSettings(GCNSettings):
+    """Settings of ``rgcn``."""
+
+    bases: int | None = Field(8, ge=1, description="number of basis matrices that relations share; null: a matrix for each")
+    normalize: Annotated[Normalization, FormerName("normalise")] = Field(
+        "total", description="divide by all neighbours, as in equation 2, or by those of the same relation (published)"
+    )
+    self_loop: bool = Field(False, description="add a self-loop relation (published)")
+    train_projection: bool = Field(
+        True, description="train the projection of node features (the published code keeps it at its random initialization)"
+    )
 
 
 @dataclass(frozen=True)
 class Neighbourhoods:
-    """N_i^r of all nodes and relations that have one, by relation: what neighbours say is added up before it is transformed."""
+    """All non-empty neighbourhoods N_i^r, sorted by relation. Their members are summed before the linear map."""
 
-    into: Links  # node → neighbourhood, one for every edge
+    into: Links  # node → neighbourhood, one link for each edge
     onto: Links  # neighbourhood → its node
-    weight: Tensor  # [edges] 1 / the number of neighbours it is divided by
-    sizes: list[int]  # [m] neighbourhoods of each relation
+    weight: Tensor  # [edges] one over the number of neighbours
+    sizes: list[int]  # [m] number of neighbourhoods of each relation
 
     @classmethod
-    def of(cls, batch: GraphBatch, normalise: Literal["total", "per_relation"], self_loop: bool, at: Tensor) -> Self:
-        """Those of the nodes of a mask [N]."""
+    def of(cls, batch: GraphBatch, normalize: Normalization, self_loop: bool, at: Tensor) -> Self:
+        """The neighbourhoods of the nodes in a mask [N]."""
         N, m = batch.num_nodes, batch.num_relations + self_loop
         kept = at[batch.edge_index[1]].nonzero()[:, 0]
         (source, target), relation = batch.edge_index[:, kept], batch.edge_type[kept]
@@ -38,7 +55,7 @@ class Neighbourhoods:
         count = len(key)
         node = key % max(N, 1)
         into = Links.of(source, inverse, N, count)
-        among = node[into.target] if normalise == "total" else into.target
+        among = node[into.target] if normalize == "total" else into.target
         weight = torch.bincount(among).double().reciprocal()[among]
         onto = Links.of(torch.arange(count, device=node.device), node, count, N)
         return cls(into, onto, weight, torch.bincount(key // max(N, 1), minlength=m).tolist())
@@ -72,16 +89,25 @@ class RGCN(GraphEncoder):
     name = "rgcn"
     summary = "relational graph convolution: a matrix for each relation"
     equation = "equation 2 of the paper"
-    Settings = RGCNConfig
+    Settings = RGCNSettings
+    as_published: ClassVar[dict[str, Any]] = {
+        "initial_scale": 0.02,
+        "layers": 3,
+        "normalize": "per_relation",
+        "self_loop": True,
+        "pool": "all",
+        "train_projection": False,
+    }
+    published_with: ClassVar[dict[str, Any]] = {"score_dropout": 0.0, "text": {"frozen_epochs": 0}}
     shares_features = True
 
-    def __init__(self, dims: Dims, settings: RGCNConfig) -> None:
+    def __init__(self, dims: Dims, settings: RGCNSettings) -> None:
         super().__init__(dims, settings)
         self.out_dim = width = settings.hidden_dim
         self.pool_over = settings.pool
         if settings.pool == "answer":
             self.reach = Reach((ANSWER,), settings.layers)
-        self.normalise, self.self_loop = settings.normalise, settings.self_loop
+        self.normalize, self.self_loop = settings.normalize, settings.self_loop
         self.project = Projection(dims.feature_dim, width, settings.dropout, settings.train_projection)
         relations = dims.num_relations + settings.self_loop
         self.layers = nn.ModuleList(RGCNLayer(width, width, relations, settings.bases) for _ in range(settings.layers))
@@ -97,8 +123,8 @@ class RGCN(GraphEncoder):
         pooled = pooled_nodes(batch, self.pool_over)
         distance = batch.distances(pooled, len(self.layers))
         for steps, layer in zip(reversed(range(len(self.layers))), self.layers, strict=True):
-            # what is further from the pooled nodes than there are layers left does not reach them
-            near = Neighbourhoods.of(batch, self.normalise, self.self_loop, distance <= steps)
+            # nodes further from the pooled ones than the remaining layers cannot influence them
+            near = Neighbourhoods.of(batch, self.normalize, self.self_loop, distance <= steps)
             h = self.dropout(gelu(layer(h, near)))
         g, attention = self.pool(s, h[pooled], batch.batch[pooled])
         return GraphEncoding(g, pooled, attention)

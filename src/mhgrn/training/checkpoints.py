@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mhgrn.config import Config, changed_settings
 from mhgrn.errors import UserError
 from mhgrn.io.tensors import load_metadata, load_tensors, save_tensors
 from mhgrn.runs import TEXT_PREFIX, Run
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL, OPTIMISER, RANDOM = "model.", "optimiser.", "random"
-# settings that decide nothing of the result
-BOOKKEEPING = ("training.checkpoint_every", "training.log_every", "training.tensorboard")
 
 
 @dataclass
@@ -145,20 +144,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is another")
     if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
         found.append("the prepared data is another")
-    return found + changed_settings(before["config"], now["config"])
-
-
-def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What decides a run and is not the same in two configurations, each as a few words."""
-    old, new = _flat(before), _flat(now)
-    keys = [*new, *(key for key in old if key not in new)]
-    return [
-        f"{key} was {old.get(key)} and is {new.get(key)}" for key in keys if key not in BOOKKEEPING and old.get(key) != new.get(key)
-    ]
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return flat
+    try:
+        return found + changed_settings(Config.restore(before["config"]), Config.restore(now["config"]))
+    except UserError as error:
+        return [*found, f"its settings cannot be read ({error})"]

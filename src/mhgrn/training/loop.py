@@ -24,8 +24,9 @@ from mhgrn.io.folders import begin_folder, check_replaceable, replace_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_json
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.model import build_model, parameter_count
 from mhgrn.progress import bar, say, silence
-from mhgrn.runs import MARKER, Run, build_model, describe, features_for, parameter_count, read_about
+from mhgrn.runs import MARKER, Run, describe, features_for, read_about
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.training.checkpoints import (

@@ -1,4 +1,4 @@
-"""What path-based graph encoders share: they can tell which paths they attended to."""
+"""Shared by the graph encoders that list paths: the attention to each path."""
 
 from dataclasses import dataclass
 
@@ -14,21 +14,21 @@ TOLERANCE = 1e-9  # two walks whose log-weights differ by less tie
 
 @dataclass(frozen=True)
 class AttendedPaths:
-    """The paths that were read, and what part each has in g."""
+    """The paths that were read, with their weights in g."""
 
     lengths: list[WalkList]
-    count: Tensor  # [P] alike in all that the encoder sees of them, one is listed
-    weight: Tensor  # [P] of all of them together; of a graph they sum to 1, or to less where something else is read too
+    count: Tensor  # [P] number of paths with equal vectors, of which one is listed
+    weight: Tensor  # [P] of all equal paths together; sums to 1 in a graph, or to less if the encoder attends to something else too
 
     def best(self, graph: int, count: int) -> list[Walk]:
-        """The paths of a graph with the largest weights, with how many of their length into the same concept tie."""
+        """The paths of a graph with the largest weights. ``ties`` counts those of equal weight, length and last concept."""
         found: list[tuple[float, Walk]] = []
         start = 0
         for walks in self.lengths:
             rows = (walks.graph == graph).nonzero()[:, 0]
             number, log_weight = self.count[start + rows], self.weight[start + rows].double().log()
             start += len(walks)
-            log_weight = log_weight - number.log()  # of one
+            log_weight = log_weight - number.log()  # of one path
             last = walks.nodes[rows, -1]
             for i in torch.argsort(-log_weight, stable=True)[:count].tolist():
                 tie = (last == last[i]) & ((log_weight - log_weight[i]).abs() < TOLERANCE)

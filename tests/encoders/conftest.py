@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("encoders.cases")
+pytest.register_assert_rewrite("encoder_cases")

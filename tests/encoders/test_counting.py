@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import oracles
-from encoders.cases import EncoderCase
+from encoder_cases import EncoderCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders.base import GraphEncoder

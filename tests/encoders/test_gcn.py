@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders.cases import SharingCase, pooled_naively
+from encoder_cases import SharingCase, pooled_naively
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder
 from mhgrn.encoders.gcn import GCN, Convolution

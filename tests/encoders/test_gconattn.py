@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders.cases import EncoderCase
+from encoder_cases import EncoderCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders.base import Dims, GraphEncoder

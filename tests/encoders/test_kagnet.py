@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import oracles
-from encoders.cases import SharingCase
+from encoder_cases import SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.kagnet import KagNet, KagNetSettings, edge_scores

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import oracles
-from encoders.cases import RELATIONS, SharingCase
+from encoder_cases import RELATIONS, SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder
 from mhgrn.encoders.kvmem import KVMem, _triples

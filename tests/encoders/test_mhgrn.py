@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from encoders.cases import SharingCase
+from encoder_cases import SharingCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import Dims, GraphEncoder
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings

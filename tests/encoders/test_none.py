@@ -1,6 +1,6 @@
 from torch import Tensor
 
-from encoders.cases import EncoderCase
+from encoder_cases import EncoderCase
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoder
 from mhgrn.text.tokens import Tokens

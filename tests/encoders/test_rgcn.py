@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders.cases import SharingCase, pooled_naively
+from encoder_cases import SharingCase, pooled_naively
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders.base import Dims, GraphEncoder

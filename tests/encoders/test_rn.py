@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import oracles
-from encoders.cases import FEATURES, RELATIONS, EncoderCase, S
+from encoder_cases import FEATURES, RELATIONS, EncoderCase, S
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.encoders.base import Dims, GraphEncoder

@@ -2,17 +2,23 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from mhgrn.cli import build_app
+from mhgrn.cli import COMMANDS, build_app
 from mhgrn.config import Config
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg.readers import READERS as GRAPH_READERS
+from mhgrn.plugins import Plugins
+from mhgrn.questions.reader import READERS as QUESTION_READERS
 from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.loading import TEXT_ENCODERS
 from mhgrn.training.loop import train
+from plugin_package import install
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -58,6 +64,25 @@ def test_commands_and_options_that_pages_name_exist(page: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
+
+
+PLUGINS: dict[str, Plugins[Any]] = {
+    plugins.group: plugins for plugins in (COMMANDS, GRAPH_READERS, QUESTION_READERS, TEXT_ENCODERS)
+}
+
+
+@pytest.mark.parametrize("group", PLUGINS)
+def test_the_plug_in_examples_can_be_installed(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    examples = re.findall(r'```python\n(.*?)```\n\n```toml\n\[project.entry-points."([\w.]+)"\]\n(\S+) = "(.*?)"', page, re.DOTALL)
+    ((code, _, name, value),) = [example for example in examples if example[1] == group]
+    install(tmp_path, code, group, f"{name} = {value}")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("my_package", "my_package.plugin"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    assert PLUGINS[group].load(name).__module__ == "my_package.plugin"
+    for module in ("my_package", "my_package.plugin"):
+        sys.modules.pop(module, None)
 
 
 def test_the_two_commands_are_in_the_makefile() -> None:

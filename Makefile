@@ -1,4 +1,4 @@
-# Two commands that do their own set-up: `make demo` and `make test`.
+# `make demo` and `make test` do all their own setup.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,11 +7,11 @@ export HF_HUB_OFFLINE := 1
 
 .PHONY: help demo conceptnet test test-long check format lock clean
 
-help:  ## what there is to make
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): requirements.lock pyproject.toml reproduction/pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mhgrn needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another: make demo PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "mhgrn needs Python 3.11 or newer; found $$($(PYTHON) --version). Choose another one: make demo PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable reproduction
@@ -20,31 +20,31 @@ $(READY): requirements.lock pyproject.toml reproduction/pyproject.toml
 demo: $(READY)  ## build the starter graph, train on it, answer three new questions
 	$(BIN)/mhgrn demo
 
-conceptnet: $(READY)  ## half a million of ConceptNet's facts and WordNet's as a graph: build/conceptnet/graph (needs npm)
+conceptnet: $(READY)  ## build a graph from half a million ConceptNet facts and WordNet in build/conceptnet/graph (needs npm)
 	$(BIN)/mhgrn fetch conceptnet-subset --with wordnet --to build/conceptnet
 	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph
 
-test: check  ## everything that checks a change: style, types, tests
+test: check  ## check style, types and imports, run the tests
 	$(BIN)/pytest -n 2 -m "not long"
 
-test-long: check  ## the tests of `make test` and those that take minutes
+test-long: check  ## `make test` plus the tests that take minutes
 	$(BIN)/pytest -n 2
 
-check: $(READY)  ## style, types and the direction of imports
+check: $(READY)  ## check style, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY)  ## rewrite the code in the project's style
+format: $(READY)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock:  ## pin anew what pyproject.toml allows
+lock:  ## update the pinned dependencies
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu//' > requirements.lock
 	rm -rf build/lock
 
-clean:  ## remove the environment and what was built
+clean:  ## delete the virtual environment and build folders
 	rm -rf $(VENV) build dist

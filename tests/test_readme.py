@@ -21,7 +21,7 @@ from mhgrn.training.loop import train
 from plugin_package import install
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_python_example_runs(
@@ -61,9 +61,28 @@ def test_commands_and_options_that_pages_name_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_benchmarks_and_their_options_exist(page: Path) -> None:
+    for script, options in re.findall(r"python (benchmarks/\w+\.py)([^`#\n]*)", page.read_text(encoding="utf-8")):
+        source = (ROOT / script).read_text(encoding="utf-8") + (ROOT / "benchmarks" / "measuring.py").read_text(encoding="utf-8")
+        for option in re.findall(r"--[a-z-]+", options):
+            assert f'"{option}"' in source or option == "--help", f"{script} {option}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / link).exists(), link
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if not link.startswith("https:"):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
 
 
 PLUGINS: dict[str, Plugins[Any]] = {

@@ -40,9 +40,9 @@ format: $(READY)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock:  ## update the pinned dependencies
+lock:  ## pin the newest versions that both distributions allow
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
-	build/lock/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	build/lock/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable reproduction
 	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu//' > requirements.lock
 	rm -rf build/lock
 

@@ -125,7 +125,7 @@ def test_preparation_gives_the_same_as_networkx(assertions: Path, numbers: Run) 
 
 def test_encoders_take_a_step_on_the_same_questions(assertions: Path, numbers: Run) -> None:
     ask(assertions)
-    found = numbers("encoders", "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--rounds", 1)
+    found = numbers("training_step", "--data", assertions, "--only", "none", "khop-rn", "kvmem", "--rounds", 1)
     assert (found["questions"], found["graphs"]) == (1, 2)
     assert found["edges"] > 0
     assert list(found["forms"]) == ["none", "khop-rn", "kvmem"]

@@ -1,6 +1,6 @@
 """One training step of every graph encoder on the same batch: time, processor time, memory, and truncated paths.
 
-    python benchmarks/encoders.py [--data DIR] [--kg GRAPH] [--only mhgrn khop-rn] [--set khop_rn.hops=3] [--json FILE]
+    python benchmarks/training_step.py [--data DIR] [--kg GRAPH] [--only mhgrn khop-rn] [--set khop_rn.hops=3] [--json FILE]
 
 The batch holds the first questions of CommonsenseQA with all their choices and uncut graphs, from DIR (default:
 ``../shared/data``). The graph is built from DIR's ``conceptnet/assertions-en.csv.gz`` unless ``--kg`` names one. Text and node

@@ -68,7 +68,7 @@ class Config(Settings):
     mhgrn.errors.UserError: unknown setting mhgrn.hop. Did you mean hops?
     """
 
-    model_config = ConfigDict(extra="allow")  # sections of graph encoders; _with_sections rejects other names
+    model_config = ConfigDict(extra="allow")  # sections of graph encoders; other names are rejected
 
     preset: Annotated[Literal["default", "paper", "as_published"], NoEffect()] = "default"
     seed: int = Field(0, ge=0)
@@ -101,7 +101,7 @@ class Config(Settings):
     @classmethod
     def of(cls, given: Mapping[str, Any], all_encoders: bool = False) -> Self:
         """Settings from nested dictionaries; what they leave out has the values of their preset, or the defaults."""
-        given = _with_current_names(given)
+        given = cls._with_current_names(given)
         preset, name = given.get("preset", "default"), given.get("graph_encoder", cls.model_fields["graph_encoder"].default)
         if not isinstance(preset, str) or preset not in PRESETS:
             raise UserError(f"unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
@@ -113,7 +113,7 @@ class Config(Settings):
             values = merged(values, {key: {"default": {}, "paper": kind.paper, "as_published": kind.as_published}[preset]})
             if encoders[key] == name and preset == "as_published":
                 values = merged(values, kind.published_with)
-        given = _with_sections(merged(values, given))
+        given = cls._with_sections(merged(values, given))
         try:
             return cls.model_validate(given)
         except ValidationError as error:
@@ -122,7 +122,7 @@ class Config(Settings):
     @model_validator(mode="before")
     @classmethod
     def _add_sections(cls, given: Any) -> Any:
-        return _with_sections(given) if isinstance(given, dict) else given
+        return cls._with_sections(given) if isinstance(given, dict) else given
 
     @property
     def encoder_settings(self) -> "EncoderSettings":
@@ -144,7 +144,7 @@ class Config(Settings):
         {'graph_encoder': 'rgcn', 'rgcn.layers': 3}
         """
         found = self.differing()
-        for name in (*_OWN_SECTIONS, section(self.graph_encoder)):
+        for name in (*self.sections(), section(self.graph_encoder)):
             settings: Settings = getattr(self, name)
             found |= {f"{name}.{key}": value for key, value in settings.differing().items()}
         return found
@@ -164,14 +164,44 @@ class Config(Settings):
             put(tree, key.split("."), value)
         name = tree.get("graph_encoder", cls.first_defaults()["graph_encoder"])
         graph_encoders.check(name)
-        sections: dict[str, type[Settings]] = {**_OWN_SECTIONS, section(name): _settings_class(name)}
+        sections = cls.sections() | {section(name): _settings_class(name)}
         first = cls.first_defaults() | {key: kind.first_defaults() for key, kind in sections.items()}
         kept = {key: value for key, value in tree.items() if key not in _sections() or key == section(name)}
-        return cls.of(merged(first, _with_current_names(kept)))
+        return cls.of(merged(first, cls._with_current_names(kept)))
 
     def to_yaml(self) -> str:
         """These settings as YAML."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
+
+    @classmethod
+    def _with_current_names(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """``given`` with former names of settings replaced."""
+        encoders, own = _sections(), cls.sections()
+        renamed = cls.with_current_names(dict(given))
+        for key, value in renamed.items():
+            if isinstance(value, dict) and (key in own or key in encoders):
+                kind = own[key] if key in own else _settings_class(encoders[key])
+                renamed[key] = kind.with_current_names(value)
+        return renamed
+
+    @classmethod
+    def _with_sections(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """``given`` with validated sections of graph encoders, among them that of the encoder in use."""
+        name = given.get("graph_encoder", cls.model_fields["graph_encoder"].default)
+        _settings_class(name)
+        encoders = _sections()
+        made = {section(name): {}, **given}
+        for key, value in made.items():
+            if key in cls.model_fields or isinstance(value, Settings):
+                continue
+            if key not in encoders:
+                raise UserError(f"unknown setting {key}.{did_you_mean(str(key), [*cls.model_fields, *encoders])}")
+            kind = _settings_class(encoders[key])
+            try:
+                made[key] = kind.model_validate(value)
+            except ValidationError as error:
+                raise UserError(validation_message(error, kind, "setting", key)) from None
+        return made
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -194,9 +224,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """General, text and training settings of each preset. A graph encoder has its own values as class attributes."""
-
-
-_OWN_SECTIONS: dict[str, type[Settings]] = {"text": TextEncoderSettings, "training": TrainingConfig}
 
 
 def section(graph_encoder: str) -> str:
@@ -245,33 +272,3 @@ def _is_usable(graph_encoder: str) -> bool:
     except UserError:  # an encoder of another package that cannot be loaded
         return False
     return True
-
-
-def _with_current_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` with former names of settings replaced."""
-    encoders = _sections()
-    renamed = Config.with_current_names(dict(given))
-    for key, value in renamed.items():
-        if isinstance(value, dict) and (key in _OWN_SECTIONS or key in encoders):
-            kind = _OWN_SECTIONS[key] if key in _OWN_SECTIONS else _settings_class(encoders[key])
-            renamed[key] = kind.with_current_names(value)
-    return renamed
-
-
-def _with_sections(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` with validated sections of graph encoders, among them that of the encoder in use."""
-    name = given.get("graph_encoder", Config.model_fields["graph_encoder"].default)
-    _settings_class(name)
-    encoders = _sections()
-    made = {section(name): {}, **given}
-    for key, value in made.items():
-        if key in Config.model_fields or isinstance(value, Settings):
-            continue
-        if key not in encoders:
-            raise UserError(f"unknown setting {key}.{did_you_mean(str(key), [*Config.model_fields, *encoders])}")
-        kind = _settings_class(encoders[key])
-        try:
-            made[key] = kind.model_validate(value)
-        except ValidationError as error:
-            raise UserError(validation_message(error, kind, "setting", key)) from None
-    return made

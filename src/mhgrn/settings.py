@@ -57,11 +57,17 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     @classmethod
+    def sections(cls) -> "dict[str, type[Settings]]":
+        """The fields that are settings themselves."""
+        found = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, Settings)}
+
+    @classmethod
     def first_defaults(cls) -> dict[str, Any]:
         """The value that each setting has in an identity that does not name it; no sections and no settings without effect."""
         found: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
-            if _is_section(field.annotation) or any(isinstance(mark, NoEffect) for mark in field.metadata):
+            if name in cls.sections() or any(isinstance(mark, NoEffect) for mark in field.metadata):
                 continue
             first = [mark.value for mark in field.metadata if isinstance(mark, FirstDefault)]
             found[name] = first[0] if first else field.get_default(call_default_factory=True)

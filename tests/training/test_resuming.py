@@ -192,6 +192,8 @@ def test_differences_name_what_decides_a_run() -> None:
     }
     moved = about | {"data": {"fingerprint": "d", "folder": "there"}}
     assert differences(about, moved) == []
+    full = about["config"] | {"rgcn": {"normalise": "total", "removed": 1}}  # earlier versions stored unused encoders too
+    assert differences(about | {"config": full}, about) == []
     other = Config.of({"mhgrn": {"hops": 3}, "training": {"log_every": 1, "tensorboard": True}}).model_dump()
     changed = about | {"config": other, "graph_fingerprint": "h", "processes": 2, "data": {"fingerprint": "e"}}
     assert differences(about, changed) == [

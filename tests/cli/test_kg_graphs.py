@@ -108,7 +108,7 @@ def test_wrong_input_is_refused(child: Path, desk: Path, refused: Refused, tmp_p
         (["stats", new], [f"{new} does not exist"]),
         (["path", str(child), "child", "clasroom"], ["'clasroom' is not a concept", "Did you mean classroom?"]),
         (["path", str(child), "zzz", "classroom"], ["'zzz' is not a concept"]),
-        (["path", str(child), "child", "Child"], ["both are 'child'"]),
+        (["path", str(child), "child", "Child"], ["both ends of the path are 'child'"]),
         (["path", new, "child", "desk"], [f"{new} does not exist"]),
         (["path", str(child), "child", "desk", "--max-hops", "0"], ["--max-hops"]),
         (["path", str(child), "child", "desk", "--limit", "0"], ["--limit"]),
@@ -121,6 +121,6 @@ def test_wrong_input_is_refused(child: Path, desk: Path, refused: Refused, tmp_p
             ["merge", str(child), str(desk), "-o", new, "--schema", str(wrong)],
             [f"{wrong}:3: unknown key nam ", "name?"],
         ),
-        (["merge", str(child), str(desk), "-o", new, "--schema", str(mine)], [f"no place for the relation RelatedTo of {child}"]),
+        (["merge", str(child), str(desk), "-o", new, "--schema", str(mine)], [f"lacks the relation RelatedTo of {child}"]),
     ):
         refused(["kg", *args], says)

@@ -189,9 +189,12 @@ def test_a_schema_of_ones_own_is_read_from_yaml(tmp_path: Path) -> None:
         ("name: x\nrelation: []", ":2: unknown key relation of a schema. Did you mean relations?"),
         ("name: x\nname: y\nrelations:\n- {name: A}", ":2: the key name is given twice"),
         ("name: x\nrelations:\n- name: A\n  gloss: a\n  gloss: b", ":5: the key gloss is given twice"),
-        ("name: x\nrelations:\n- name: A\n  gloss: a {tail}", ":4: relation A: the gloss 'a {tail}' holds a brace"),
+        ("name: x\nrelations:\n- name: A\n  gloss: a {tail}", ":4: relation A: the gloss 'a {tail}' contains a brace"),
         ("name: x\nrelations:\n- name: A\n  symmetric: maybe", ":4: relation A: symmetric is 'maybe', not true or false"),
-        ("name: x\nrelations:\n- name: A\n  templates:\n  - 'only {head}'", ":5: relation A: the template 'only {head}' must hold"),
+        (
+            "name: x\nrelations:\n- name: A\n  templates:\n  - 'only {head}'",
+            ":5: relation A: the template 'only {head}' must contain",
+        ),
         ("name: x\nrelations:\n- {name: A, templates: ['{head} {tail} {head}']}", ":3: relation A: the template"),
         ("name: x\nrelations:\n- {name: A, templates: ['{head} {tail} {x}']}", ":3: relation A: the template"),
         ("name: x\nrelations:\n- {name: A, templates: ['{{head}} {tail}']}", ":3: relation A: the template"),
@@ -204,7 +207,7 @@ def test_a_schema_of_ones_own_is_read_from_yaml(tmp_path: Path) -> None:
         ("name: 2001-99-99", " is not YAML"),
         ("[" * 20_000, " is not YAML"),
         ("&a [*a]", ":1: a schema is a mapping"),
-        (OWN.replace("[meets]", "[Meet]"), ":7: pruned relation Meet is none of the relations. Did you mean Meets?"),
+        (OWN.replace("[meets]", "[Meet]"), ":7: pruned relation Meet is not one of the relations. Did you mean Meets?"),
         (OWN.replace("[meets]", "meets"), ":7: pruned_relations is 'meets', not a list; write [meets]"),
         (OWN.replace("[Any Thing]", "[1]"), ":8: an entry of pruned_concepts is 1, not a text"),
         (OWN.replace("pruned_concepts", "pruned"), ":8: unknown key pruned of a schema. Known: name, pruned_concepts"),
@@ -233,7 +236,7 @@ def test_what_is_neither_shipped_nor_a_file_is_refused(tmp_path: Path) -> None:
         load_schema(tmp_path / "nowhere.yaml")
     with pytest.raises(UserError, match="is a folder"):
         load_schema(tmp_path)
-    with pytest.raises(UserError, match="'other' is no shipped schema"):
+    with pytest.raises(UserError, match="'other' is not a shipped schema"):
         Schema.shipped("other")
 
 

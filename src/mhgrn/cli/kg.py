@@ -180,9 +180,9 @@ def path(
 ) -> None:
     """List the paths between two concepts, shortest first. Facts are followed both ways and shown in their own direction."""
     from mhgrn.kg import KnowledgeGraph
-    from mhgrn.kg.paths import connect
+    from mhgrn.kg.paths import find_paths
 
-    found = connect(KnowledgeGraph.load(graph), source, target, max_hops, limit)
+    found = find_paths(KnowledgeGraph.load(graph), source, target, max_hops, limit)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found)
 
 

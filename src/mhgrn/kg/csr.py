@@ -1,4 +1,4 @@
-"""Kernels that put facts in order, in time and memory linear in their number."""
+"""Kernels that sort facts and build adjacency, in time and memory linear in the number of facts."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 @kernel
 def _sorted_by(keys: Array, size: int, order: Array) -> Array:
-    """``order`` sorted by ``keys[order]``, equal ones as they were: a counting sort."""
+    """Return ``order`` sorted by ``keys[order]``: a stable counting sort."""
     place = np.zeros(size + 1, np.int64)
     for key in keys:
         place[key + 1] += 1
@@ -28,7 +28,7 @@ def _sorted_by(keys: Array, size: int, order: Array) -> Array:
 
 @kernel
 def _is_first(head: Array, tail: Array, relation: Array, order: Array) -> Array:
-    """Which of the sorted facts are not the same as the one before."""
+    """Return which of the sorted facts differ from the previous one."""
     first = np.ones(len(order), np.bool_)
     for i in range(1, len(order)):
         a, b = order[i - 1], order[i]
@@ -37,7 +37,7 @@ def _is_first(head: Array, tail: Array, relation: Array, order: Array) -> Array:
 
 
 def first_of_each(head: Array, relation: Array, tail: Array, concepts: int, relations: int) -> Array:
-    """The rows of distinct facts in order of head, tail and relation; of equal facts the first row.
+    """Return the rows of distinct facts, sorted by head, tail and relation; of equal facts the first row.
 
     >>> first_of_each(np.array([1, 0, 1]), np.array([0, 0, 0]), np.array([2, 1, 2]), 3, 1).tolist()
     [1, 0]
@@ -51,7 +51,7 @@ def first_of_each(head: Array, relation: Array, tail: Array, concepts: int, rela
 
 @kernel
 def pointer(rows: Array, size: int) -> Array:
-    """Where each of ``size`` rows begins, given the sorted row numbers of its entries."""
+    """Return where each of ``size`` rows begins, given the sorted row numbers of all entries."""
     ptr = np.zeros(size + 1, np.int64)
     for row in rows:
         ptr[row + 1] += 1
@@ -62,7 +62,7 @@ def pointer(rows: Array, size: int) -> Array:
 
 @kernel
 def facts_hash(name_ptr: Array, name_bytes: Array, head_ptr: Array, tail: Array, relation: Array) -> Array:
-    """For each concept a number that stands for all its facts, whatever the concepts' numbers: it changes when they do."""
+    """Return for each concept a hash of all its facts, which does not depend on the numbers of concepts."""
     n = len(head_ptr) - 1
     names, result = np.empty(n, np.uint64), np.zeros(n, np.uint64)
     for i in range(n):
@@ -75,14 +75,14 @@ def facts_hash(name_ptr: Array, name_bytes: Array, head_ptr: Array, tail: Array,
             fact = (names[h] * np.uint64(0x9E3779B97F4A7C15)) ^ (names[t] + np.uint64(relation[e]) * np.uint64(0xC2B2AE3D27D4EB4F))
             fact = (fact ^ (fact >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
             fact ^= fact >> np.uint64(32)
-            result[h] += fact  # a sum: the order of facts is that of numbers, which may change
+            result[h] += fact  # a sum, because the order of facts depends on the numbers of concepts
             result[t] += fact * np.uint64(3)
     return result
 
 
 @kernel
 def _merged(a: Array, b: Array, into: Array, at: int, write: bool) -> int:
-    """The union of two sorted rows, each number once: its length."""
+    """Return the size of the union of two sorted rows; write the union if ``write``."""
     i = j = count = 0
     last = np.int64(-1)
     while i < len(a) or j < len(b):
@@ -103,7 +103,7 @@ def _merged(a: Array, b: Array, into: Array, at: int, write: bool) -> int:
 
 @kernel
 def _transposed(ptr: Array, tail: Array, heads: Array, back: Array) -> None:
-    """The heads of every tail's facts, ascending."""
+    """Fill in the heads of every tail's facts, ascending."""
     for t in tail:
         back[t + 1] += 1
     size = len(back) - 1
@@ -127,7 +127,7 @@ def _neighbor_rows(ptr: Array, tail: Array, back: Array, heads: Array, into: Arr
 
 
 def simple_graph(ptr: Array, tail: Array) -> tuple[Array, Array]:
-    """The undirected simple graph of facts sorted by head and tail: pointer and neighbors, ascending in each row."""
+    """Return the undirected simple graph of facts sorted by head and tail: pointer, and neighbors ascending in each row."""
     back, heads = np.zeros(len(ptr), dtype=np.int64), np.empty_like(tail)
     _transposed(ptr, tail, heads, back)
     out = np.zeros(len(ptr), dtype=np.int64)

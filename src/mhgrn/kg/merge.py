@@ -1,4 +1,4 @@
-"""Several graphs joined into one: the union of their concepts and facts."""
+"""Merging graphs: the union of their concepts and facts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,14 +11,18 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.schema import Relation, Schema
 from mhgrn.progress import track
 
-_ADVICE = "say how to join them with a schema (--schema)."
+_ADVICE = "give a schema that says how to merge them (--schema)."
 
 
 def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> KnowledgeGraph:
-    """Join graphs. Concepts of the first keep their numbers, new ones follow in order; a fact's first weight is kept.
+    """Merge graphs into one.
 
-    Relations of the same name are one (case does not count), in order of first appearance, unless a ``schema`` is given: then a
-    relation goes where the schema has its name, or has it as a member. Nothing is pruned: what is in a graph stays.
+    Concepts of the first graph keep their numbers; new ones follow in order. A fact keeps its first weight. Nothing is pruned.
+
+    Args:
+        graphs: Two graphs or more.
+        schema: The relations of the merged graph. A relation of a graph becomes the one that has its name or has it as a member. By
+            default relations with the same name, in any case, are one, in order of first appearance.
 
     >>> one = KnowledgeGraph.from_facts([("cat", "IsA", "animal")])
     >>> two = KnowledgeGraph.from_facts([("dog", "IsA", "animal"), ("cat", "IsA", "animal"), ("dog", "Likes", "cat")])
@@ -27,14 +31,14 @@ def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> Kno
     (['cat', 'animal', 'dog'], 3)
     """
     if len(graphs) < 2:
-        raise UserError("name two graphs or more to join.")
+        raise UserError("name two graphs or more to merge.")
     joined = schema or _united(graphs)
     targets = [_targets(graph, label, joined) for graph, label in zip(graphs, _labels(graphs), strict=True)]
     concepts: dict[str, int] = {}
-    pairs = track(zip(graphs, targets, strict=True), "joining", len(graphs))
+    pairs = track(zip(graphs, targets, strict=True), "merging", len(graphs))
     columns = [_columns(graph, joined, *target, concepts) for graph, target in pairs]
     head, relation, tail, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
-    order = np.lexsort((relation, tail, head))  # stable: of equal facts the first graph's comes first
+    order = np.lexsort((relation, tail, head))  # stable: of equal facts that of the first graph comes first
     new = np.ones(len(order), dtype=bool)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in (head, relation, tail)], axis=0)
     kept = order[new]
@@ -48,21 +52,21 @@ def _labels(graphs: Iterable[KnowledgeGraph]) -> list[str]:
 
 
 def _united(graphs: Sequence[KnowledgeGraph]) -> Schema:
-    """The relations of all graphs, those of one name made one; refused where the graphs mean different things by a name."""
+    """Return the relations of all graphs, one for each name; refuse names that mean different things in two graphs."""
     relations: dict[str, Relation] = {}
-    meanings: dict[str, tuple[str, str]] = {}  # member → what it is imported as, and in which graph
+    meanings: dict[str, tuple[str, str]] = {}  # member → the relation it is imported as, and the graph
     for graph, label in zip(graphs, _labels(graphs), strict=True):
         for relation in graph.schema.relations:
             known = relations.setdefault(relation.name.lower(), relation)
             if known.symmetric != relation.symmetric:
-                one, other = ("symmetric", "not") if relation.symmetric else ("not symmetric", "so")
-                raise UserError(f"{relation.name} is {one} in {label}, and {other} in a graph before it; {_ADVICE}")
+                one, other = ("symmetric", "not") if relation.symmetric else ("not symmetric", "symmetric")
+                raise UserError(f"{relation.name} is {one} in {label} and {other} in an earlier graph; {_ADVICE}")
             for member in relation.members:
                 key = member.removeprefix("*")
                 meaning = known.name + (" with head and tail swapped" if member.startswith("*") else "")
                 before, where = meanings.setdefault(key.lower(), (meaning, label))
                 if before != meaning:
-                    raise UserError(f"{key} is read as {before} in {where}, as {meaning} in {label}; {_ADVICE}")
+                    raise UserError(f"{key} is imported as {before} in {where} and as {meaning} in {label}; {_ADVICE}")
             own = {member.lower() for member in known.members}
             members = (*known.members, *(member for member in relation.members if member.lower() not in own))
             relations[relation.name.lower()] = replace(known, members=members)
@@ -78,7 +82,7 @@ def _united(graphs: Sequence[KnowledgeGraph]) -> Schema:
 
 
 def _targets(graph: KnowledgeGraph, label: str, joined: Schema) -> tuple[Ints, Ints]:
-    """For each of the graph's relations its number in the joined schema, and whether head and tail are swapped."""
+    """Return for each relation of a graph its number in the merged schema, and whether head and tail are swapped."""
     by_name = {relation.name.lower(): (number, False) for number, relation in enumerate(joined.relations)}
     meaning = joined.lookup | by_name
     used = np.bincount(graph.relation, minlength=len(graph.schema))
@@ -86,7 +90,7 @@ def _targets(graph: KnowledgeGraph, label: str, joined: Schema) -> tuple[Ints, I
         if count and relation.name.lower() not in meaning:
             members = {member.removeprefix("*") for r in joined.relations for member in (r.name, *r.members)}
             raise UserError(
-                f"the schema {joined.name} has no place for the relation {relation.name} of {label} (facts: {count:,})."
+                f"the schema {joined.name} lacks the relation {relation.name} of {label} ({count:,} facts)."
                 f"{did_you_mean(relation.name, members)}"
             )
     found = [meaning.get(relation.name.lower(), (0, False)) for relation in graph.schema.relations]
@@ -96,7 +100,7 @@ def _targets(graph: KnowledgeGraph, label: str, joined: Schema) -> tuple[Ints, I
 def _columns(
     graph: KnowledgeGraph, joined: Schema, number: Ints, swapped: Ints, concepts: dict[str, int]
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """The graph's facts by the numbers of the joined graph, to whose ``concepts`` those of the graph are added."""
+    """Return a graph's facts by the numbers of the merged graph; the graph's concepts are added to ``concepts``."""
     concept = np.array([concepts.setdefault(graph.name(i), len(concepts)) for i in range(len(graph))], dtype=np.int64)
     head, tail, swap = concept[graph.heads()], concept[graph.tail], swapped[graph.relation]
     head, tail = np.where(swap, tail, head), np.where(swap, head, tail)

@@ -1,4 +1,4 @@
-"""The paths that join two concepts, shortest first, in the graph's own facts."""
+"""Paths between two concepts of a graph, shortest first."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,20 +10,20 @@ from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError
 from mhgrn.kg.graph import Fact, Ints, KnowledgeGraph
 
-BUDGET = 30_000_000  # edges looked at, a few seconds' worth, before the search is given up
+BUDGET = 30_000_000  # edges visited before the search stops: a few seconds
 MAX_HOPS = 16
 MAX_LISTED = 100_000
 
 
 @dataclass(frozen=True)
-class Connection:
-    """A path without repeated concepts. ``steps[i]`` are all facts between ``concepts[i]`` and ``concepts[i + 1]``."""
+class ConceptPath:
+    """A path without repeated concepts. ``steps[i]`` holds all facts between ``concepts[i]`` and ``concepts[i + 1]``."""
 
     concepts: list[str]
     steps: list[list[Fact]]
 
     def __str__(self) -> str:
-        """The chain as answers print it, for example ``child —AtLocation→ classroom —RelatedTo→ ←IsA— schoolroom``."""
+        """Return the path as answers print it, for example ``child —AtLocation→ classroom —RelatedTo→ ←IsA— schoolroom``."""
         text = self.concepts[0]
         for here, facts, there in zip(self.concepts[:-1], self.steps, self.concepts[1:], strict=True):
             forward = [fact.relation for fact in facts if fact.head == here]
@@ -34,16 +34,16 @@ class Connection:
 
 
 @dataclass(frozen=True)
-class Connections:
-    """What joins two concepts: the first paths, how many there are in all, and how far apart the concepts are."""
+class PathSearch:
+    """The paths between two concepts: the first ones, the number of all, and the distance of the concepts."""
 
     source: str
     target: str
     max_hops: int
-    paths: list[Connection]
-    found: int  # paths of at most max_hops hops, those listed among them
-    complete: bool  # False: the search was given up, there may be more
-    distance: int | None  # hops of a shortest path, whatever max_hops; None if no path joins them
+    paths: list[ConceptPath]
+    found: int  # number of paths of at most max_hops hops, listed or not
+    complete: bool  # False: the search stopped early, there may be more
+    distance: int | None  # hops of a shortest path, even beyond max_hops; None if there is no path
 
     def to_dict(self) -> dict[str, Any]:
         paths = [{"concepts": path.concepts, "steps": path.steps} for path in self.paths]
@@ -53,44 +53,51 @@ class Connections:
         lines = [str(path) for path in self.paths]
         more = self.found - len(self.paths)
         if not self.complete:
-            lines.append(f"… and {f'at least {more:,}' if more else 'maybe'} more (the search was given up)")
+            lines.append(f"… and {f'at least {more:,}' if more else 'maybe'} more (the search stopped early)")
         elif more:
             lines.append(f"… and {more:,} more (--limit)")
         if not lines:
             ends = f"{self.source} and {self.target}".replace("_", " ")
             hops = f"{self.max_hops} hop{'s' if self.max_hops > 1 else ''}"
-            shortest = "none joins them at all" if self.distance is None else f"the shortest has {self.distance:,}"
+            shortest = "they are not connected" if self.distance is None else f"the shortest has {self.distance:,}"
             lines.append(f"no path of at most {hops} joins {ends}; {shortest}")
         return "\n".join(lines)
 
 
-def connect(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 3, limit: int = 20) -> Connections:
-    """The simple paths of at most ``max_hops`` facts between two concepts, whatever the facts' direction.
+def find_paths(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 3, limit: int = 20) -> PathSearch:
+    """Find the simple paths between two concepts. Facts are followed in both directions.
 
-    Shortest first, then by the numbers of the concepts along them. The first ``limit`` are listed, the others counted.
+    Paths are sorted by length, then by the numbers of their concepts.
+
+    Args:
+        graph: The graph.
+        source: The concept where paths begin; spaces or underscores.
+        target: The concept where paths end.
+        max_hops: The largest number of facts in a path.
+        limit: The number of paths to list; all others are counted.
 
     >>> facts = [("child", "AtLocation", "classroom"), ("classroom", "RelatedTo", "schoolroom"), ("child", "Likes", "classroom")]
-    >>> print(connect(KnowledgeGraph.from_facts(facts), "child", "schoolroom"))
+    >>> print(find_paths(KnowledgeGraph.from_facts(facts), "child", "schoolroom"))
     child —AtLocation, Likes→ classroom —RelatedTo→ schoolroom
     """
     if not 1 <= max_hops <= MAX_HOPS:
-        raise UserError(f"paths have 1 to {MAX_HOPS} hops, not {max_hops}.")
+        raise UserError(f"max_hops is {max_hops}; choose 1 to {MAX_HOPS}.")
     if not 1 <= limit <= MAX_LISTED:
-        raise UserError(f"1 to {MAX_LISTED:,} paths can be listed, not {limit:,}.")
+        raise UserError(f"limit is {limit:,}; choose 1 to {MAX_LISTED:,}.")
     start, end = graph.id(source), graph.id(target)
     if start == end:
-        raise UserError(f"a path leads from one concept to another; both are {graph.name(start)!r}.")
+        raise UserError(f"both ends of the path are {graph.name(start)!r}; name two different concepts.")
     ptr, neighbor = graph.neighbor_ptr, graph.neighbor
     reach, levels, level_ptr = _reach(ptr, neighbor, start, end, max_hops)
-    paths: list[Connection] = []
+    paths: list[ConceptPath] = []
     found, budget = 0, BUDGET
     for hops in range(1, max_hops + 1):
         wanted = limit - len(paths)
-        rows, count, budget = _paths(ptr, neighbor, reach, levels, level_ptr, start, end, hops, wanted, budget)
+        rows, count, budget = _paths_of_length(ptr, neighbor, reach, levels, level_ptr, start, end, hops, wanted, budget)
         paths += [_by_name(graph, row.tolist()) for row in rows]
         found += int(count)
     distance = len(paths[0].steps) if paths else _distance(ptr, neighbor, start, end)
-    return Connections(
+    return PathSearch(
         source=graph.name(start),
         target=graph.name(end),
         max_hops=max_hops,
@@ -101,9 +108,9 @@ def connect(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 3, 
     )
 
 
-def _by_name(graph: KnowledgeGraph, concepts: list[int]) -> Connection:
+def _by_name(graph: KnowledgeGraph, concepts: list[int]) -> ConceptPath:
     steps = [_facts(graph, here, there) + _facts(graph, there, here) for here, there in pairwise(concepts)]
-    return Connection([graph.name(c) for c in concepts], steps)
+    return ConceptPath([graph.name(c) for c in concepts], steps)
 
 
 def _facts(graph: KnowledgeGraph, head: int, tail: int) -> list[Fact]:
@@ -114,8 +121,13 @@ def _facts(graph: KnowledgeGraph, head: int, tail: int) -> list[Fact]:
 
 
 def _reach(ptr: Ints, neighbor: Ints, start: int, end: int, hops: int) -> tuple[Ints, Ints, Ints]:
-    """Which concepts are exactly k steps before ``end`` on some walk that passes neither end: bit k of ``reach``, and for each k
-    a sorted list. What is searched from ``start`` keeps to these, so that a hub costs what it contributes."""
+    """Find the concepts that are exactly k steps before ``end`` on a walk that passes neither end.
+
+    The search from ``start`` visits only these, so that a hub costs no more than it contributes.
+
+    Returns:
+        Bits k for each concept, the sorted concepts of each k, and a pointer to these.
+    """
     reach = np.zeros(len(ptr) - 1, dtype=np.uint32)
     reach[end] = 1
     levels = [np.array([end])]
@@ -133,7 +145,7 @@ def _reach(ptr: Ints, neighbor: Ints, start: int, end: int, hops: int) -> tuple[
 
 
 @kernel
-def _paths(
+def _paths_of_length(
     ptr: Ints,
     neighbor: Ints,
     reach: Ints,
@@ -145,19 +157,19 @@ def _paths(
     limit: int,
     budget: int,
 ) -> tuple[Ints, int, int]:
-    """The first ``limit`` simple paths of exactly ``hops`` hops, the number of all, and what is left of ``budget``."""
+    """Return the first ``limit`` simple paths of exactly ``hops`` hops, the number of all, and the rest of ``budget``."""
     rows = np.empty((limit, hops + 1), np.int64)
     path = np.empty(hops + 1, np.int64)
-    at = np.empty(hops + 1, np.int64)  # where each depth's candidates have been read to, and where they end
+    at = np.empty(hops + 1, np.int64)  # next candidate at each depth, and end of the candidates
     stop = np.empty(hops + 1, np.int64)
-    by_level = np.zeros(hops + 1, np.bool_)  # candidates come from the level's list, the shorter one, or from the neighbors
+    by_level = np.zeros(hops + 1, np.bool_)  # whether candidates are the level's list, if shorter, or the neighbors
     count = 0
     depth = 0
     path[0] = start
     enter = True
     while depth >= 0 and budget > 0:
         here = path[depth]
-        left = hops - depth - 1  # steps that remain after the next
+        left = hops - depth - 1  # steps after the next one
         if enter:
             row, level = ptr[here + 1] - ptr[here], level_ptr[left + 1] - level_ptr[left]
             by_level[depth] = level * 16 < row
@@ -199,7 +211,7 @@ def _paths(
 
 @kernel
 def _distance(ptr: Ints, neighbor: Ints, start: int, end: int) -> int:
-    """Hops of a shortest path, -1 if there is none."""
+    """Return the number of hops of a shortest path, -1 if there is none."""
     seen = np.full(len(ptr) - 1, -1, np.int64)
     queue = np.empty(len(ptr) - 1, np.int64)
     seen[start], queue[0] = 0, start

@@ -1,15 +1,16 @@
-"""Which relations a graph has: their order, what is merged into them, how they read, what is pruned. Plain data, read from YAML."""
+"""The schema of a graph: its relations and their order, the source relations they gather, templates, and pruning."""
 
 import re
 import reprlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass, fields
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import yaml
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.names import concept_name
@@ -18,12 +19,22 @@ MAX_RELATIONS = 30_000  # and their reverses must fit 16 bits
 
 Span = tuple[int, int]
 
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("blank")
+    return text
+
+
+Text = Annotated[str, Field(strict=True), AfterValidator(_not_blank)]
+Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
+
 _PLACEHOLDER = re.compile(r"(\{head\}|\{tail\})")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class SchemaError(UserError):
-    """Something wrong in a schema; ``place`` leads to it, as keys and positions from the top."""
+    """An invalid schema. ``place`` holds the keys and positions that lead to the error."""
 
     def __init__(self, message: str, *place: str | int) -> None:
         super().__init__(message)
@@ -32,46 +43,53 @@ class SchemaError(UserError):
 
 @dataclass(frozen=True)
 class Relation:
-    """One relation of the graph.
+    """One relation of a graph.
 
-    ``members`` are the source relations it gathers (itself, if left out); ``*x`` swaps head and tail of x. ``templates`` are
-    sentences with ``{head}`` and ``{tail}``. A ``symmetric`` relation is imported in both directions.
+    Args:
+        name: The name of the relation.
+        members: The source relations that are imported as this one; ``*x`` is x with head and tail swapped. By default its own
+            name.
+        gloss: The relation in words. By default the words of its name.
+        templates: Sentences with ``{head}`` and ``{tail}`` that state a fact. By default the gloss between head and tail.
+        symmetric: Import facts in both directions.
 
     >>> Relation("MadeOf")
     Relation(name='MadeOf', members=('MadeOf',), gloss='made of', templates=('{head} made of {tail}',), symmetric=False)
     """
 
-    name: str
-    members: tuple[str, ...] = ()
-    gloss: str = ""
-    templates: tuple[str, ...] = ()
-    symmetric: bool = False
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    name: Text
+    members: Texts = ()
+    gloss: Text = ""
+    templates: Texts = ()
+    symmetric: Annotated[bool, Field(strict=True)] = False
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise SchemaError("a relation without a name.", "name")
         members = self.members or (self.name,)
         gloss = self.gloss or _in_words(self.name)
         templates = self.templates or _default_templates(gloss)
         for i, member in enumerate(members):
             if not member.removeprefix("*").strip():
-                raise SchemaError(f"relation {self.name}: a member without a name.", "members", i)
+                raise SchemaError("a member without a name.", "members", i)
         if "{" in gloss or "}" in gloss:
-            raise SchemaError(f"relation {self.name}: the gloss {gloss!r} holds a brace; braces belong into templates.", "gloss")
+            raise SchemaError(f"the gloss {gloss!r} contains a brace; only templates may have braces.", "gloss")
         for i, template in enumerate(templates):
             pieces = _PLACEHOLDER.split(template)
             braces = re.search("[{}]", "".join(pieces[::2]))
             if sorted(pieces[1::2]) != ["{head}", "{tail}"] or braces:
-                raise SchemaError(
-                    f"relation {self.name}: the template {template!r} must hold {{head}} and {{tail}} once and no other brace.",
-                    "templates",
-                    i,
-                )
+                problem = f"the template {template!r} must contain {{head}} and {{tail}} once and no other brace."
+                raise SchemaError(problem, "templates", i)
         for field, value in (("members", members), ("gloss", gloss), ("templates", templates)):
             object.__setattr__(self, field, value)
 
     def sentence(self, head: str, tail: str, pick: int = 0) -> tuple[str, Span, Span]:
-        """A fact as a sentence by one of the templates (any ``pick`` names one), and where head and tail stand in it.
+        """Return a fact as a sentence, and the spans of head and tail in it.
+
+        Args:
+            head: Name of the head.
+            tail: Name of the tail.
+            pick: Which template to use; any number is valid.
 
         >>> Relation("AtLocation", gloss="is found in").sentence("desk", "furniture_store")
         ('desk is found in furniture store', (0, 4), (17, 32))
@@ -89,7 +107,13 @@ class Relation:
 
 @dataclass(frozen=True)
 class Schema:
-    """The relations of a graph in the order of their ids; id ``r + len(relations)`` is the reverse of ``r``.
+    """The relations of a graph in the order of their ids. Id ``r + len(relations)`` is the reverse of ``r``.
+
+    Args:
+        name: The name of the schema.
+        relations: The relations.
+        pruned_relations: Names of relations whose facts are left out; they keep their ids.
+        pruned_concepts: Names of concepts whose facts are left out.
 
     >>> conceptnet = Schema.shipped("conceptnet")
     >>> len(conceptnet.relations), conceptnet.relations[5].name
@@ -98,10 +122,12 @@ class Schema:
     (8, True)
     """
 
-    name: str
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    name: Text
     relations: tuple[Relation, ...]
-    pruned_relations: tuple[str, ...] = ()
-    pruned_concepts: tuple[str, ...] = ()
+    pruned_relations: tuple[Text, ...] = ()
+    pruned_concepts: tuple[Text, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.relations) > MAX_RELATIONS:
@@ -125,38 +151,31 @@ class Schema:
         for i, name in enumerate(self.pruned_relations):
             if name.lower() not in spelling:
                 known = did_you_mean(name, spelling.values())
-                raise SchemaError(f"pruned relation {name} is none of the relations.{known}", "pruned_relations", i)
+                raise SchemaError(f"pruned relation {name} is not one of the relations.{known}", "pruned_relations", i)
             pruned.append(spelling[name.lower()])
         object.__setattr__(self, "pruned_relations", tuple(pruned))
         object.__setattr__(self, "pruned_concepts", tuple(map(concept_name, self.pruned_concepts)))
 
     @classmethod
-    def from_dict(cls, data: Any) -> Self:
-        """A schema from plain data, as YAML or JSON holds it; anything that does not belong there is refused."""
-        _check_keys(data, "a schema", ("name", "relations"), ("pruned_relations", "pruned_concepts"))
-        if not isinstance(data["relations"], list | tuple):
-            raise SchemaError(f"relations is {_shown(data['relations'])}, not a list.", "relations")
-        relations = []
-        for i, entry in enumerate(data["relations"]):
-            try:
-                relations.append(_relation(entry))
-            except SchemaError as error:
-                raise SchemaError(str(error), "relations", i, *error.place) from None
-        pruned = (_texts(data[key], key, key) if key in data else () for key in ("pruned_relations", "pruned_concepts"))
-        return cls(_text(data["name"], "name", "name"), tuple(relations), *pruned)
+    def from_dict(cls, data: Any) -> "Schema":
+        """Return the schema of plain data, as YAML or JSON holds it; raise :class:`SchemaError` if it is invalid."""
+        try:
+            return _adapter().validate_python(data)
+        except ValidationError as error:
+            raise _worded(error, data) from None
 
     @classmethod
-    def shipped(cls, name: str) -> Self:
-        """A schema that comes with the package."""
+    def shipped(cls, name: str) -> "Schema":
+        """Return a schema of this package."""
         if name not in shipped_schemas():
-            raise UserError(f"{name!r} is no shipped schema.{did_you_mean(name, shipped_schemas())}")
+            raise UserError(f"{name!r} is not a shipped schema.{did_you_mean(name, shipped_schemas())}")
         return cls._read(_SHIPPED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
 
     @classmethod
     def derived(cls, names: Iterable[str]) -> Self:
-        """A schema for a graph of unknown make: every relation as it is named, in alphabetical order, nothing pruned.
+        """Return a schema with one relation for each name, in alphabetical order.
 
-        Names that differ in case alone are one relation, spelt as the first of them.
+        Names that differ only in case are one relation, spelled as the first of them.
         """
         spelling: dict[str, str] = {}
         for name in sorted(set(names)):
@@ -166,14 +185,14 @@ class Schema:
         return cls("derived", tuple(map(Relation, spelling.values())))
 
     @classmethod
-    def _read(cls, text: str, where: str) -> Self:
+    def _read(cls, text: str, where: str) -> "Schema":
         try:
             data, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
             hint = "a text that begins with { or * needs quotes"
             raise UserError(f"{where}{line}: not YAML ({error.problem or error.context}); {hint}.") from None
-        except (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError) as error:  # a tag its value does not fit
+        except (yaml.YAMLError, LookupError, AttributeError, ValueError, RecursionError) as error:  # an invalid tagged value
             raise UserError(f"{where} is not YAML ({' '.join(str(error).split())}).") from None
         if data is None:
             raise UserError(f"{where} is empty; a schema needs `name` and `relations`.")
@@ -187,10 +206,11 @@ class Schema:
         return schema
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain data."""
         return asdict(self)
 
     def to_yaml(self) -> str:
-        """The schema as a file to edit; :func:`load_schema` reads it back the same."""
+        """Return the schema as the text of a YAML file with comments, which :func:`load_schema` reads."""
         lines = [_HEADER, f"name: {_flow(self.name)}", "relations:"]
         for relation in self.relations:
             lines += [
@@ -210,7 +230,7 @@ class Schema:
 
     @cached_property
     def lookup(self) -> dict[str, tuple[int, bool]]:
-        """Source relation, lower-cased → (relation id, whether head and tail are swapped)."""
+        """For each source relation, in lower case, the id of its relation and whether head and tail are swapped."""
         return {
             member.removeprefix("*").lower(): (number, member.startswith("*"))
             for number, relation in enumerate(self.relations)
@@ -219,10 +239,12 @@ class Schema:
 
     @cached_property
     def pruned_ids(self) -> frozenset[int]:
+        """The ids of pruned relations."""
         return frozenset(i for i, r in enumerate(self.relations) if r.name in self.pruned_relations)
 
     @cached_property
     def symmetric_ids(self) -> frozenset[int]:
+        """The ids of symmetric relations."""
         return frozenset(i for i, r in enumerate(self.relations) if r.symmetric)
 
     def __len__(self) -> int:
@@ -233,7 +255,7 @@ _SHIPPED = resources.files("mhgrn.kg").joinpath("schemas")
 
 
 def shipped_schemas() -> list[str]:
-    """The names of the schemas that come with the package.
+    """Return the names of the schemas of this package.
 
     >>> shipped_schemas()
     ['conceptnet']
@@ -242,7 +264,7 @@ def shipped_schemas() -> list[str]:
 
 
 def load_schema(name_or_path: str | Path) -> Schema:
-    """A shipped schema by name, or one of the user's own from a YAML file."""
+    """Return a shipped schema by name, or the schema of a YAML file."""
     if str(name_or_path) in shipped_schemas():
         return Schema.shipped(str(name_or_path))
     path = Path(name_or_path)
@@ -259,18 +281,18 @@ def load_schema(name_or_path: str | Path) -> Schema:
 
 
 _HEADER = """\
-# The relations of a graph. Edited, this file makes another graph: mhgrn kg build FILES --schema THIS -o GRAPH
-#   name       a relation; its place in the list is its number, on which trained models rely
-#   members    the relations of the source that it gathers (left out: its own name); "*x" is x with head and tail swapped
+# The relations of a graph. To build another graph, edit this file and run: mhgrn kg build FILES --schema THIS -o GRAPH
+#   name       a relation; its position is its id, which trained models depend on
+#   members    the source relations that are imported as this one (default: its own name); "*x" is x with head and tail swapped
 #   gloss      the relation in words
-#   templates  sentences that say a fact, with {head} and {tail} once in each (left out: "{head} gloss {tail}")
+#   templates  sentences that state a fact, each with {head} and {tail} once (default: "{head} gloss {tail}")
 #   symmetric  true: each fact is stored in both directions
-# A relation that is nobody's member is not imported. Facts with a pruned relation or concept are left out, though the relation
-# keeps its number."""
+# Source relations that are not a member of any relation are not imported. Facts with a pruned relation or concept are left out;
+# a pruned relation keeps its id."""
 
 
 def _flow(text: str) -> str:
-    """A text as YAML spells it anywhere, quoted where it must be."""
+    """Return a text as a YAML scalar, quoted if necessary."""
     style = None if text.splitlines() == [text] else '"'  # YAML's other styles fold line breaks
     dumped: str = yaml.safe_dump([text], default_style=style, default_flow_style=True, allow_unicode=True, width=float("inf"))
     return dumped.strip()[1:-1]
@@ -281,7 +303,7 @@ def _default_templates(gloss: str) -> tuple[str, ...]:
 
 
 def _in_words(name: str) -> str:
-    """A relation's name as words.
+    """Return a relation's name as words.
 
     >>> _in_words("AtLocation"), _in_words("made_of"), _in_words("hasURL")
     ('at location', 'made of', 'has URL')
@@ -290,44 +312,44 @@ def _in_words(name: str) -> str:
     return " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in words) or name
 
 
-def _relation(entry: Any) -> Relation:
-    _check_keys(entry, "a relation", ("name",), ("members", "gloss", "templates", "symmetric"))
-    name = _text(entry["name"], "name", "name")
-    what = f"relation {name}: "
-    symmetric = entry.get("symmetric", False)
-    if not isinstance(symmetric, bool):
-        raise SchemaError(f"{what}symmetric is {_shown(symmetric)}, not true or false.", "symmetric")
-    lists = {key: _texts(entry[key], f"{what}{key}", key) for key in ("members", "templates") if key in entry}
-    for key, texts in lists.items():
-        if not texts:
-            raise SchemaError(f"{what}{key} is empty; leave it out or name some.", key)
-    gloss = _text(entry["gloss"], f"{what}gloss", "gloss") if "gloss" in entry else ""
-    return Relation(name, lists.get("members", ()), gloss, lists.get("templates", ()), symmetric)
+@cache
+def _adapter() -> TypeAdapter[Schema]:
+    return TypeAdapter(Schema)
 
 
-def _check_keys(data: Any, what: str, needed: tuple[str, ...], optional: tuple[str, ...]) -> None:
-    if not isinstance(data, dict):
-        raise SchemaError(f"{what} is a mapping with {' and '.join(f'`{key}`' for key in needed)}, not {_shown(data)}.")
-    for key in data:
-        if key not in needed + optional:
-            raise SchemaError(f"unknown key {key} of {what}.{did_you_mean(str(key), needed + optional)}", key)
-    for key in needed:
-        if key not in data:
-            raise SchemaError(f"{what} needs `{key}`.")
+_UNKNOWN_KEY = "unexpected_keyword_argument"
 
 
-def _text(value: Any, what: str, *place: str | int) -> str:
-    if not isinstance(value, str):
-        raise SchemaError(f"{what} is {_shown(value)}, not a text; put it in quotes if it is meant as one.", *place)
-    if not value.strip():
-        raise SchemaError(f"{what} is an empty text.", *place)
-    return value
+def _worded(error: ValidationError, data: Any) -> SchemaError:
+    """Return the first error of validation in plain words, an unknown key before others."""
+    first = min(error.errors(), key=lambda found: found["type"] != _UNKNOWN_KEY)
+    place, kind, value = tuple(first["loc"]), first["type"], first["input"]
+    if "ctx" in first and isinstance(problem := first["ctx"].get("error"), SchemaError):
+        return SchemaError(_of_relation(place, data) + str(problem), *place, *problem.place)
+    in_relation = place[:1] == ("relations",) and len(place) > 1
+    what, needed = ("a relation", "`name`") if in_relation else ("a schema", "`name` and `relations`")
+    if kind == _UNKNOWN_KEY:
+        known = [field.name for field in fields(Relation if in_relation else Schema)]
+        return SchemaError(f"unknown key {place[-1]} of {what}.{did_you_mean(str(place[-1]), known)}", *place)
+    if kind == "missing":
+        return SchemaError(f"{what} needs `{place[-1]}`.", *place[:-1])
+    if kind == "dataclass_type":
+        return SchemaError(f"{what} is a mapping with {needed}, not {_shown(value)}.", *place)
+    key = next((str(part) for part in reversed(place) if isinstance(part, str)), "")
+    prefix = "" if key == "name" else _of_relation(place, data)
+    field = f"an entry of {prefix}{key}" if isinstance(place[-1], int) else f"{prefix}{key}"
+    problems = {
+        "tuple_type": f"{_shown(value)}, not a list; write [{value if isinstance(value, str) else '…'}].",
+        "bool_type": f"{_shown(value)}, not true or false.",
+        "string_type": f"{_shown(value)}, not a text; put it in quotes if it is meant as one.",
+        "too_short": "empty; leave it out or name some.",
+    }
+    return SchemaError(f"{field} is {problems.get(kind, 'an empty text.')}", *place)
 
 
-def _texts(value: Any, what: str, key: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise SchemaError(f"{what} is {_shown(value)}, not a list; write [{value if isinstance(value, str) else '…'}].", key)
-    return tuple(_text(entry, f"an entry of {what}", key, i) for i, entry in enumerate(value))
+def _of_relation(place: tuple[str | int, ...], data: Any) -> str:
+    """Return which relation an error is in, as the beginning of a message."""
+    return f"relation {data['relations'][place[1]]['name']}: " if place[:1] == ("relations",) and len(place) > 1 else ""
 
 
 def _shown(value: Any) -> str:
@@ -336,7 +358,7 @@ def _shown(value: Any) -> str:
 
 
 def _line(node: yaml.Node, place: Iterable[str | int]) -> int:
-    """The line of the entry at ``place`` in a YAML file, or of what is nearest above it."""
+    """Return the line of the entry at ``place`` in a YAML file, or of the nearest one above it."""
     line = node.start_mark.line
     for step in place:
         if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
@@ -351,7 +373,7 @@ def _line(node: yaml.Node, place: Iterable[str | int]) -> int:
 
 
 def _check_once(root: yaml.Node, where: str) -> None:
-    """Refuse a key given twice, of which YAML would silently take the last."""
+    """Refuse a repeated key; YAML would silently use the last."""
     values = [value for _, value in root.value] if isinstance(root, yaml.MappingNode) else []
     entries = [entry for value in values if isinstance(value, yaml.SequenceNode) for entry in value.value]
     for node in (root, *entries):

@@ -1,4 +1,4 @@
-"""What a graph is like: its size, its hubs, how it hangs together."""
+"""Statistics of a graph: size, hubs, connected components."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -10,12 +10,12 @@ from mhgrn.compiled.jit import kernel
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 
 HUBS = 10
-LONG = 5  # words from which on names are counted together
+LONG = 5  # names of this many words or more are counted together
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts of a graph. A concept's neighbours are the others that share a fact with it, in whatever direction.
+    """Counts of a graph. The neighbours of a concept are the other concepts that share a fact with it, in either direction.
 
     >>> graph = KnowledgeGraph.from_facts([("cat", "IsA", "animal"), ("cat", "Likes", "animal"), ("desk", "MadeOf", "hard_wood")])
     >>> found = Statistics.of(graph)
@@ -27,14 +27,14 @@ class Statistics:
     concepts: int
     facts: int
     isolated: int  # concepts without a neighbour
-    self_loops: int  # facts that join a concept with itself
-    pairs: int  # of concepts that some fact joins
+    self_loops: int  # facts from a concept to itself
+    pairs: int  # pairs of concepts with a fact between them
     parallel: int  # facts beyond the first between the same two concepts
-    neighbours: dict[str, float]  # of a concept: mean, and how many a share of the concepts has at most
-    hubs: dict[str, int]  # the concepts with most neighbours
+    neighbours: dict[str, float]  # per concept: mean and percentiles
+    hubs: dict[str, int]  # the concepts with the most neighbours, and how many
     components: int  # an isolated concept is one
-    largest_component: int  # its concepts
-    relations: dict[str, int]  # facts of each
+    largest_component: int  # number of its concepts
+    relations: dict[str, int]  # number of facts of each
     pruned_relations: tuple[str, ...]
     words: dict[str, int]  # concepts by the number of words in their names
 
@@ -102,7 +102,7 @@ def _words(graph: KnowledgeGraph) -> dict[str, int]:
 
 @kernel
 def _components(ptr: Ints, neighbour: Ints) -> tuple[Ints, Ints]:
-    """For each concept its component's smallest concept, and how many neighbours it has besides itself."""
+    """Return for each concept the smallest concept of its component, and its number of neighbors besides itself."""
     n = len(ptr) - 1
     parent = np.arange(n)
     degree = np.zeros(n, np.int64)
@@ -124,5 +124,5 @@ def _components(ptr: Ints, neighbour: Ints) -> tuple[Ints, Ints]:
             else:
                 parent[a] = j
     for i in range(n):
-        parent[i] = parent[parent[i]]  # a parent is never larger, so the parent's own is final by now
+        parent[i] = parent[parent[i]]  # a parent is never larger, so the parent's own is final
     return parent, degree

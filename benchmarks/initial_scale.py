@@ -42,7 +42,8 @@ from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
-from mhgrn.training.examples import Examples, accuracy, question_losses
+from mhgrn.training.evaluation import accuracy
+from mhgrn.training.examples import Examples, question_losses
 from mhgrn.training.loop import set_seed
 
 SCALES = {"published": "0.02", "level": "level"}

@@ -21,8 +21,8 @@ from measuring import Spread, add_json_option, write_json
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE, Starter
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn.training.examples import most_edges_accuracy
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.evaluation import evaluate, most_edges_accuracy
+from mhgrn.training.loop import train
 
 HELD_OUT = 400
 

@@ -36,8 +36,9 @@ from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.tokens import Tokens
+from mhgrn.training.evaluation import evaluate
 from mhgrn.training.examples import Examples, question_losses
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.loop import train
 
 S, FEATURES, RELATIONS, TOKENS = 6, 5, 2, 7
 EVERY = (np.arange(50), np.full(50, OTHER, np.uint8), *np.zeros((3, 0), np.int64))  # a node for each concept of random graphs

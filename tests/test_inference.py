@@ -1,4 +1,7 @@
+"""Questions are answered from text to paths and effects, one at a time or in batches."""
+
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -7,6 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+import mhgrn
+import mhgrn.scoring
+from batched_answers import assert_batches_equal_single_answers
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
 from mhgrn.errors import UserError
@@ -16,10 +22,12 @@ from mhgrn.grounding.index import ConceptIndex
 from mhgrn.inference import Answer, QuestionAnswerer, _distinct
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import Fact
+from mhgrn.model import build_model
 from mhgrn.questions.question import Question
-from mhgrn.runs import Run
+from mhgrn.runs import Run, describe, features_for
 from mhgrn.subgraphs.extract import Extractor
 from mhgrn.subgraphs.prepared import PreparedData, ground, statement_builder
+from mhgrn.text.loading import load_text_encoder
 from mhgrn.training.loop import train
 
 
@@ -62,7 +70,7 @@ def test_paths_come_best_first_with_their_probabilities(qa: QuestionAnswerer) ->
     assert answer.without_graph is None
     with pytest.raises(UserError, match="0 paths were asked for"):
         qa.ask(*ASKED, paths=0)
-    with pytest.raises(UserError, match=r"'offices' is none of the choices. Did you mean office\?"):
+    with pytest.raises(UserError, match=r"'offices' is not one of the choices. Did you mean office\?"):
         qa.walks(*ASKED, "offices")
     other = qa.walks(*ASKED, "office")
     assert {to_path(w, other.batch, qa.run.graph).entity for w in other.best_paths(9).walks} <= {"office"}
@@ -175,7 +183,7 @@ def test_a_question_that_is_none_is_refused(qa: QuestionAnswerer, question: str,
 def test_a_text_too_long_to_be_read_whole_is_said(qa: QuestionAnswerer) -> None:
     short, long = (qa.ask("Where is a desk? " * times, ["school", "patio"], effects=False) for times in (1, 40))
     assert not any("max_length" in note for note in short.notes)
-    assert "the text has more than text.max_length=64 tokens; its end was not read." in long.notes
+    assert "the text was truncated to text.max_length=64 tokens." in long.notes
 
 
 @pytest.mark.parametrize("choices", ["patio", None, 3], ids=str)
@@ -230,3 +238,107 @@ def test_facts_can_be_added_for_one_answer(qa: QuestionAnswerer, starter_graph: 
     assert qa.ask(*asked) == before
     with pytest.raises(UserError, match=r"'IsAn' is not a relation of the graph. Did you mean IsA\?"):
         qa.ask(*asked, facts=[("quokka", "IsAn", "animal")])
+
+
+MIXED = [
+    Question("1", "Where would a child sit at a desk?", ("schoolroom", "patio", "office")),
+    Question("2", "What would you use to cut a slice of bread?", ("knife", "plate", "butter", "oven", "baker")),
+    Question("3", "Qwzx vbnm?", ("zzyzx qqq", "xxkcd")),  # no graph at all
+    Question("4", "Qwzx vbnm?", ("school", "zzyzx qqq")),
+    Question("5", "Where is a desk? " * 40, ("school", "patio", "kitchen", "bus")),  # truncated
+    Question("6", "Where do you find water?", ("sea", "sea", "desert")),  # as files may have it
+    Question("7", "Where would a child sit at a desk?", ("bus", "library")),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"effects": False, "paths": 1}, {"attention": True}], ids=["all", "quick", "attention"])
+def test_batched_answers_equal_single_ones(qa: QuestionAnswerer, options: dict[str, Any]) -> None:
+    assert_batches_equal_single_answers(qa, MIXED, **options)
+
+
+def test_batched_answers_equal_single_ones_with_added_facts(qa: QuestionAnswerer) -> None:
+    facts = [("quokka", "AtLocation", "desert"), ("quokka", "IsA", "animal")]
+    asked = [Question("1", "Where does a quokka live?", ("desert", "sea", "fridge")), *MIXED[:3]]
+    assert_batches_equal_single_answers(qa, asked, facts=facts)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"graph_encoder": "rn"},
+        {"graph_encoder": "kagnet"},
+        {"graph_encoder": "gconattn"},
+        {"graph_encoder": "rgcn"},
+        {"graph_encoder": "none"},
+        {"graph_encoder": "edge-types"},
+        {"mhgrn": {"layers": 2}},
+        {"text": {"encoding": "pair", "pooling": "mean"}},
+        {"preset": "as_published", "text": {"pooling": "mean"}},
+    ],
+    ids=str,
+)
+def test_batched_answers_equal_single_ones_whatever_the_model(
+    settings: dict[str, Any], starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    """Untrained models with random weights."""
+    torch.manual_seed(0)
+    config = Config.of({"features": "random"} | settings)
+    text = load_text_encoder(config.text)
+    features = features_for(config, starter_graph, text)
+    model = build_model(config, text, features.dim, 2 * len(starter_graph.schema)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(0.1 * torch.randn_like(parameter))
+    about = describe(config, starter_graph, text, features, {"statement": "fill-in-the-blank"})
+    qa = QuestionAnswerer(Run(tmp_path, about, config, starter_graph, text, features, model))
+    assert_batches_equal_single_answers(qa, MIXED)
+
+
+def test_many_questions_come_in_any_form(qa: QuestionAnswerer) -> None:
+    pandas, polars, datasets = (pytest.importorskip(name) for name in ("pandas", "polars", "datasets"))
+    rows = [{"question": q.stem, "choices": list(q.choices)} for q in MIXED[:2]]
+    expected = [qa.answer(q, effects=False).choice for q in MIXED[:2]]
+    forms: Iterable[Any] = [rows, iter(rows), pandas.DataFrame(rows), polars.DataFrame(rows), datasets.Dataset.from_list(rows)]
+    for form in forms:
+        assert [answer.choice for answer in qa.ask_many(form, effects=False)] == expected
+    assert list(qa.ask_many([])) == []
+    with pytest.raises(UserError, match="row 2"):
+        list(qa.ask_many([rows[0], {"question": "Where?"}]))
+    with pytest.raises(UserError, match="batch_size is 0"):
+        qa.ask_many(rows, batch_size=0)
+    with pytest.raises(UserError, match="0 paths"):
+        qa.ask_many(rows, paths=0)
+
+
+def test_answers_come_batch_by_batch(qa: QuestionAnswerer) -> None:
+    """A stream without an end is answered as it comes."""
+    taken = 0
+
+    def stream() -> Iterable[Question]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield MIXED[0]
+
+    answers = qa.ask_many(stream(), batch_size=4, effects=False)
+    assert [next(answers).choice for _ in range(4)] == [qa.answer(MIXED[0], effects=False).choice] * 4
+    assert taken == 4
+
+
+@pytest.mark.parametrize(("device", "says"), [("cuda", "cuda is not available here"), ("abacus", "'abacus' is not a device")])
+def test_a_device_that_is_not_there_is_refused(qa: QuestionAnswerer, device: str, says: str) -> None:
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(UserError, match=says):
+        mhgrn.load(qa.run.folder, device=device)
+
+
+def test_texts_are_encoded_once(qa: QuestionAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+    embed = qa.run.encoder.embed
+    monkeypatch.setattr(qa.run.encoder, "embed", lambda texts: encoded.extend(texts) or embed(texts))
+    list(qa.ask_many(MIXED[:4] * 3, batch_size=3))
+    assert sorted(encoded) == sorted({text for q in MIXED[:4] for text in (q.stem, *q.choices)})
+    monkeypatch.setattr(mhgrn.scoring, "MEMORIZED", 8)
+    few = [answer.probabilities for answer in qa.ask_many(MIXED, batch_size=2)]
+    assert few == [pytest.approx(qa.answer(q).probabilities, abs=1e-5) for q in MIXED]

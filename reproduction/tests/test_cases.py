@@ -6,8 +6,8 @@ import pytest
 
 from mhgrn.comparison import compare
 from mhgrn.errors import UserError
-from mhgrn.inference import load
 from mhgrn.runs import find_data
+from mhgrn.starter import load
 from mhgrn_reproduction.cases import cases
 from mhgrn_reproduction.cells import read_result
 from mhgrn_reproduction.papers import TextSettings

@@ -17,7 +17,7 @@ import pytest
 from mhgrn.errors import UserError
 from mhgrn.runs import Run, find_data
 from mhgrn.training.checkpoints import CHECKPOINT
-from mhgrn.training.loop import evaluate
+from mhgrn.training.evaluation import evaluate
 from mhgrn_reproduction import runner
 from mhgrn_reproduction.cells import Cell, read_result, run_cell
 from mhgrn_reproduction.page import page

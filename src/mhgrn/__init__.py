@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from mhgrn.config import Config
     from mhgrn.errors import UserError
     from mhgrn.explain.paths import ReasoningPath
-    from mhgrn.inference import Answer, QuestionAnswerer, load
+    from mhgrn.inference import Answer, QuestionAnswerer
     from mhgrn.kg import Fact, ImportOptions, KnowledgeGraph, build
     from mhgrn.questions.question import Question
     from mhgrn.runs import Run
+    from mhgrn.starter import load
     from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
     from mhgrn.training.ensemble import ensemble
-    from mhgrn.training.loop import evaluate, train
+    from mhgrn.training.evaluation import evaluate
+    from mhgrn.training.loop import train
 
 # Loaded when first used: importing mhgrn is quick, and torch loads when a model does.
 _WHERE = {
@@ -37,8 +39,8 @@ _WHERE = {
     "UserError": "mhgrn.errors",
     "build": "mhgrn.kg",
     "ensemble": "mhgrn.training.ensemble",
-    "evaluate": "mhgrn.training.loop",
-    "load": "mhgrn.inference",
+    "evaluate": "mhgrn.training.evaluation",
+    "load": "mhgrn.starter",
     "prepare": "mhgrn.subgraphs.prepared",
     "train": "mhgrn.training.loop",
 }

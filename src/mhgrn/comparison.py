@@ -6,12 +6,11 @@ from typing import Any
 
 from mhgrn.errors import UserError
 from mhgrn.inference import Answer, QuestionAnswerer
-from mhgrn.progress import track
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data
-from mhgrn.training.ensemble import choose, split_probabilities
+from mhgrn.training.ensemble import choose
+from mhgrn.training.evaluation import require_same_graph, split_probabilities
 from mhgrn.training.examples import Examples
-from mhgrn.training.loop import require_same_graph
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,9 @@ class Comparison:
 
     split: str
     questions: int
-    right: tuple[int, int] | None  # None: the answers are not known
-    flips: list[dict[str, Any]]  # the first ones with what each run says to them
-    flipped: int  # in all
+    right: tuple[int, int] | None  # right answers of each run; None if the right answers are not known
+    flips: list[dict[str, Any]]  # the explained questions
+    flipped: int  # questions that are answered differently
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -36,12 +35,21 @@ def compare(
     data: str | Path | None = None,
     kg: str | Path | None = None,
 ) -> Comparison:
-    """The questions of a split that two runs answer differently, the first ``most`` of them explained by both."""
+    """Find the questions of a split that two runs answer differently.
+
+    Args:
+        one: The folder of a run.
+        other: The folder of another run, trained on the same questions.
+        split: ``"train"``, ``"dev"`` or ``"test"``.
+        most: Largest number of questions to explain; the others are counted.
+        data: Prepared data. By default the data that each run was trained on.
+        kg: The runs' graph, if it has moved, or another graph of the same schema.
+    """
     folders = Path(one), Path(other)
     prepared = [find_data(folder, data) for folder in folders]
     asked = [[p.questions[q] for q in p.split(split)] for p in prepared]
     if [(q.id, q.stem, q.choices) for q in asked[0]] != [(q.id, q.stem, q.choices) for q in asked[1]]:
-        raise UserError(f"{one} and {other} were trained on data with other {split} questions; name one with --data.")
+        raise UserError(f"{one} and {other} were trained on different {split} questions; name one dataset with --data.")
     if not asked[0]:
         raise UserError(f"the split {split} of {prepared[0].folder} is empty.")
     runs, chosen = [], []
@@ -51,20 +59,26 @@ def compare(
         runs.append(run)
         chosen.append([choose([p], "mean") for p in split_probabilities(Examples(questions, run), split)])
     different = [i for i, (a, b) in enumerate(zip(*chosen, strict=True)) if a != b]
-    answerers = [QuestionAnswerer(run) for run in runs] if different else []
+    explained = [asked[0][i] for i in different[:most]]
+    answers = [list(QuestionAnswerer(run).ask_many(explained)) if explained else [] for run in runs]
     flips = []
-    for i in track(different[:most], "explaining"):
-        question = asked[0][i]
-        both = [explained(question, qa.answer(question)) for qa in answerers]
-        labels = [question.label(of[i]) for of in chosen]
-        right = question.label(question.answer) if question.answer is not None else None
-        flips.append({"id": question.id, "question": question.stem, "right": right, "chosen": labels, "explanations": both})
-    answers = [question.answer for question in asked[0]]
-    first, second = (sum(c == answer for c, answer in zip(of, answers, strict=True)) for of in chosen)
-    return Comparison(split, len(answers), None if None in answers else (first, second), flips, len(different))
+    for i, question, *both in zip(different, explained, *answers, strict=False):
+        flips.append(
+            {
+                "id": question.id,
+                "question": question.stem,
+                "right": question.label(question.answer) if question.answer is not None else None,
+                "chosen": [question.label(of[i]) for of in chosen],
+                "explanations": [explanation(question, answer) for answer in both],
+            }
+        )
+    known = [question.answer for question in asked[0]]
+    first, second = (sum(c == answer for c, answer in zip(of, known, strict=True)) for of in chosen)
+    return Comparison(split, len(known), None if None in known else (first, second), flips, len(different))
 
 
-def explained(question: Question, answer: Answer) -> dict[str, Any]:
+def explanation(question: Question, answer: Answer) -> dict[str, Any]:
+    """An answer as JSON values, beside the right answer."""
     names = list(answer.probabilities)
     right = names[question.answer] if question.answer is not None else "unknown"
     return {

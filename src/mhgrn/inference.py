@@ -1,34 +1,49 @@
-"""Answering a new question: the whole flow from text to answer, paths and effects, in one place."""
+"""Answer questions with a trained run: one at a time or in batches, with paths and effects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path as FilePath
+from functools import cached_property
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders._paths import PathEncoder
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.explain import ReasoningPath, Triple, Walk, WalkDistribution, attends_to_walks, decode_walks, to_path
+from mhgrn.explain import (
+    AlteredGraphs,
+    Effects,
+    ReasoningPath,
+    Triple,
+    Walk,
+    WalkDistribution,
+    attends_to_walks,
+    decode_walks,
+    to_path,
+)
 from mhgrn.explain import attention as attention_data
-from mhgrn.explain import effects as effects_of
 from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.statements import BUILDERS
 from mhgrn.kg.graph import Fact, KnowledgeGraph
+from mhgrn.progress import track
 from mhgrn.questions.question import Question
+from mhgrn.questions.reading import questions_from
 from mhgrn.runs import Run
+from mhgrn.scoring import Graphs, Scorer, TextMemory, TextVectors, best_choices, probabilities
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Limits, Subgraph
-from mhgrn.subgraphs.prepared import ground, statement_builder
-from mhgrn.text.tokens import Tokens
+from mhgrn.subgraphs.prepared import statement_builder
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
+ALTERED_FACTS = 1_000_000  # in the graphs that are scored at once for effects; bounds the memory
 
 
 class Concepts(TypedDict):
-    """The graph's concepts in the question's text, and in each choice's."""
+    """The concepts that were found in the question, and in each choice."""
 
     question: list[str]
     choices: dict[str, list[str]]
@@ -36,20 +51,37 @@ class Concepts(TypedDict):
 
 @dataclass(frozen=True)
 class Answer:
-    """The chosen choice, every choice's probability, and the facts the choice rests on."""
+    """An answer with the facts behind it. ``print(answer)`` shows it as text.
+
+    Args:
+        question: The question.
+        choice: The choice with the highest probability.
+        probabilities: The probability of every choice.
+        paths: Paths of the graph that lead to the choice, best first. Empty if the model reads no graph, or no concept was found.
+        concepts: The concepts of the graph that were found in the question and in each choice.
+        notes: Remarks, for example that a choice is not in the graph.
+        masses: How the attention of the choice is divided: ``walks``, ``no_path`` and ``itself``; see :mod:`mhgrn.explain.walks`.
+        without_graph: The probability of the choice without the graph, if effects were asked for.
+        attention: The attention weights of all choices, if they were asked for; see :func:`mhgrn.explain.attention`.
+
+    >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
+    Where?
+      → sea    75.0%
+        tree   25.0%
+    """
 
     question: str
     choice: str
     probabilities: dict[str, float]
-    paths: list[ReasoningPath]  # of the chosen choice, best first; empty if the model has no graph or nothing was grounded
-    concepts: Concepts  # what was found in the graph
-    notes: list[str] = field(default_factory=list)  # what the reader should know, e.g. that nothing was grounded
-    masses: dict[str, float] | None = None  # how the choice's attention is shared out: walks, no_path, itself
-    without_graph: float | None = None  # the choice's probability with the graph switched off, if effects were asked for
-    attention: dict[str, Any] | None = None  # of all choices, if it was asked for: see mhgrn.explain.attention
+    paths: list[ReasoningPath]
+    concepts: Concepts
+    notes: list[str] = field(default_factory=list)
+    masses: dict[str, float] | None = None
+    without_graph: float | None = None
+    attention: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it; a path carries its facts, its concepts and its text."""
+        """The answer as JSON values. A path has its facts, its concepts and its text."""
         paths = [{**asdict(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
         answer = {**asdict(self), "paths": paths}
         return answer if self.attention is not None else {k: v for k, v in answer.items() if k != "attention"}
@@ -75,7 +107,7 @@ class Answer:
 
 
 def _shown_effects(path: ReasoningPath) -> list[tuple[str, str]]:
-    """What is taken away, and the probability that is left; one line where all facts of a path have the same effect."""
+    """What is removed, and the probability without it; one line if all facts of a path have the same effect."""
     left = [f"{after:.1%}" for after in path.without or []]
     if len(set(left)) == 1:
         return [({1: "this fact", 2: "either fact"}.get(len(left), "any one of these facts"), left[0])]
@@ -84,10 +116,19 @@ def _shown_effects(path: ReasoningPath) -> list[tuple[str, str]]:
 
 
 class QuestionAnswerer:
-    """A trained run that answers questions."""
+    """Answers questions with a trained run.
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    Args:
+        run: The run, see :meth:`mhgrn.Run.load`. :func:`mhgrn.load` loads it and makes a QuestionAnswerer.
+        device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.
+
+    >>> qa = QuestionAnswerer(Run.load("run"))  # doctest: +SKIP
+    >>> qa.ask("Where would a child sit at a desk?", ["schoolroom", "patio"]).choice  # doctest: +SKIP
+    'schoolroom'
+    """
+
+    def __init__(self, run: Run, device: str | torch.device = "cpu") -> None:
+        self.run, self.scorer = run, Scorer(run, device)
         self._knowledge = self._knowledge_of(run.graph)
         self._statement = run.about["data"].get("statement", "auto")
         self._first_head = run.config.preset == "as_published"
@@ -104,9 +145,14 @@ class QuestionAnswerer:
     ) -> Answer:
         """Answer one multiple-choice question.
 
-        ``facts`` are taken as known for this answer, beside those of the graph, which stays as it is:
-        ``facts=[("quokka", "IsA", "marsupial")]``. The answer shows the ``paths`` best paths, with ``effects`` also what its
-        probability is without each of their facts and without the graph, and with ``attention`` every attention weight.
+        Args:
+            question: The question.
+            choices: Two or more choices.
+            facts: Facts to add to the graph for this answer, for example ``[("quokka", "IsA", "marsupial")]``. The graph
+                itself does not change.
+            paths: Number of paths to show, best first.
+            effects: Also compute the answer's probability without each fact of these paths, and without the graph.
+            attention: Also return every attention weight.
         """
         return self.answer(Question.asked(question, choices), facts, paths=paths, effects=effects, attention=attention)
 
@@ -119,139 +165,249 @@ class QuestionAnswerer:
         effects: bool = True,
         attention: bool = False,
     ) -> Answer:
-        """:meth:`ask`, for a question that was read from a file."""
-        if paths < 1:
-            raise UserError(f"{paths} paths were asked for; ask for 1 or more.")
-        names = _distinct(question)
-        encoder = self.run.model.graph_encoder
-        read = self._read(question, facts)
-        best = int(read.score.argmax())
-        shown, masses, without_graph = self._explain(read, best, paths, effects)
-        concepts = _found(read.graph, names, read.subgraphs)
-        weights = None
-        if attention and attends_to_walks(read.encoding):
-            numbers = {name: number for number, name in enumerate(names)}
-            weights = attention_data(read.encoding, read.batch, numbers, read.graph, self._first_head)
-        notes = _notes(concepts, shown, masses, encoder) + _cut(encoder, read.encoding, names)
-        if attention and weights is None and encoder.uses_graph:
-            notes.append("this model attends to no walks; there is no attention to show.")
-        if read.texts_cut:
-            notes.append(f"the text has more than text.max_length={self.run.config.text.max_length} tokens; its end was not read.")
-        return Answer(
-            question=question.stem,
-            choice=names[best],
-            probabilities=dict(zip(names, torch.softmax(read.score.double(), 0).tolist(), strict=True)),
-            paths=shown,
-            concepts=concepts,
-            notes=notes,
-            masses=masses,
-            without_graph=without_graph,
-            attention=weights,
-        )
+        """Answer a :class:`~mhgrn.Question`; see :meth:`ask`."""
+        shown = _Shown(paths, effects, attention)
+        return self._answer_batch([question], self._knowledge_with(facts), TextMemory(self.scorer), shown)[0]
+
+    def ask_many(
+        self,
+        questions: Any,
+        facts: Sequence[tuple[str, str, str]] = (),
+        *,
+        batch_size: int = 32,
+        paths: int = 3,
+        effects: bool = True,
+        attention: bool = False,
+    ) -> Iterator[Answer]:
+        """Answer many questions in batches, and show progress. The answers equal those of :meth:`ask`, in the same order.
+
+        Args:
+            questions: Questions, dictionaries with the fields of a question file, a pandas or polars frame, or a
+                ``datasets.Dataset``; see :func:`mhgrn.questions.reading.questions_from`.
+            facts: Facts to add to the graph for these answers.
+            batch_size: Questions that are computed together. Larger batches are faster and need more memory.
+            paths: Number of paths to show, best first.
+            effects: Also compute each answer's probability without each fact of these paths, and without the graph.
+            attention: Also return every attention weight.
+
+        >>> rows = [{"question": "Where does a fish live?", "choices": ["sea", "tree"]}]
+        >>> [answer.choice for answer in qa.ask_many(rows, effects=False)]  # doctest: +SKIP
+        ['sea']
+        """
+        if batch_size < 1:
+            raise UserError(f"batch_size is {batch_size}; it should be 1 or more.")
+        shown = _Shown(paths, effects, attention)
+        total = len(questions) if isinstance(questions, Sized) else None
+        return self._answers(track(questions_from(questions), "answering", total), self._knowledge_with(facts), batch_size, shown)
+
+    def _answers(
+        self, questions: Iterator[Question], knowledge: "_Knowledge", batch_size: int, shown: "_Shown"
+    ) -> Iterator[Answer]:
+        memory = TextMemory(self.scorer)
+        while batch := list(islice(questions, batch_size)):
+            yield from self._answer_batch(batch, knowledge, memory, shown)
 
     def walks(self, question: str, choices: Sequence[str], choice: str | None = None) -> WalkDistribution:
-        """The distribution over walks behind a choice, or behind the answer: see :class:`mhgrn.explain.WalkDistribution`."""
-        read = self._read(Question.asked(question, choices))
+        """The distribution over walks behind a choice.
+
+        Args:
+            question: The question.
+            choices: Two or more choices.
+            choice: One of the choices. By default the answer.
+        """
+        read = self._read([Question.asked(question, choices)], self._knowledge, TextMemory(self.scorer))
         if choice is not None and choice not in choices:
-            raise UserError(f"{choice!r} is none of the choices.{did_you_mean(choice, choices)}")
-        number = int(read.score.argmax()) if choice is None else list(choices).index(choice)
+            raise UserError(f"{choice!r} is not one of the choices.{did_you_mean(choice, choices)}")
+        number = read.best[0] if choice is None else list(choices).index(choice)
         return WalkDistribution.of(read.encoding, read.batch, number, self._first_head)
 
-    def _read(self, question: Question, facts: Sequence[tuple[str, str, str]] = ()) -> "_Read":
-        """From text to scores."""
-        run = self.run
-        encoder = run.model.graph_encoder
-        graph, grounder, extract = self._knowledge if not facts else self._knowledge_of(run.graph.with_facts(facts))
-        statement = statement_builder(self._statement, [question])
-        subgraphs = [extract(m) for m in ground(question, grounder, statement)]
-        batch = GraphBatch.collate(subgraphs, len(graph.schema), run.model.graph_encoder.reach)
-        cut = run.encoder.truncated
-        with torch.inference_mode():
-            stems = [question.stem] * len(question.choices)
-            tokens = None
-            if encoder.uses_tokens:
-                s, tokens = run.encoder.read(stems, question.choices)
-            else:
-                s = run.encoder.sentences(stems, question.choices) if encoder.uses_text else torch.zeros(len(stems), 0)
-            features = run.features.rows(batch.concepts, graph)
-            score, encoding = run.model(s, features, batch, tokens)
-        return _Read(graph, subgraphs, batch, s, tokens, features, score, encoding, run.encoder.truncated > cut)
+    def _answer_batch(
+        self, questions: Sequence[Question], knowledge: "_Knowledge", memory: TextMemory, shown: "_Shown"
+    ) -> list[Answer]:
+        read = self._read(questions, knowledge, memory)
+        decoded = [self._decode(read, q, shown) for q in range(len(questions))]
+        if shown.effects and self.run.model.graph_encoder.uses_graph:
+            decoded = self._with_effects(read, decoded, shown.paths)
+        return [self._to_answer(read, q, found, shown) for q, found in enumerate(decoded)]
 
-    def _explain(
-        self, read: "_Read", choice: int, count: int, effects: bool
-    ) -> tuple[list[ReasoningPath], dict[str, float] | None, float | None]:
-        """The best paths, the masses, and the choice's probability without the graph."""
+    def _read(self, questions: Sequence[Question], knowledge: "_Knowledge", memory: TextMemory) -> "_Read":
+        """Ground, extract, encode and score the statements of questions."""
+        graph = knowledge.graph
+        stems = [question.stem for question in questions for _ in question.choices]
+        choices = [choice for question in questions for choice in question.choices]
+        sizes = [len(question.choices) for question in questions]
+        subgraphs = self._subgraphs(questions, knowledge)
+        with torch.inference_mode():
+            text, truncated = memory.text(stems, choices)
+            graphs = self.scorer.graphs(subgraphs, graph)
+            score, encoding = self.scorer(text, graphs)
+        batch = graphs.batch if graphs.batch.concepts.device.type == "cpu" else graphs.batch.to("cpu")
+        of_choices = probabilities(score, sizes)
+        first = np.cumsum([0, *sizes]).tolist()
+        best = best_choices(score, sizes)
+        return _Read(questions, first, knowledge, subgraphs, text, truncated, graphs, batch, score, encoding, of_choices, best)
+
+    def _subgraphs(self, questions: Sequence[Question], knowledge: "_Knowledge") -> list[Subgraph]:
+        statements: list[str] = []
+        choices: list[str] = []
+        for question in questions:
+            build = BUILDERS[statement_builder(self._statement, [question])]
+            statements += [build(question.stem, choice) for choice in question.choices]
+            choices += question.choices
+        mentioned = knowledge.grounder.mentioned(statements, choices, [len(question.choices) for question in questions])
+        found = knowledge.extract.several(mentioned)
+        nodes, facts = (pairwise(np.cumsum([0, *sizes]).tolist()) for sizes in (found.nodes, found.facts))
+        return [
+            Subgraph(found.concepts[a:b], found.types[a:b], found.head[c:d], found.relation[c:d], found.tail[c:d], int(cut))
+            for (a, b), (c, d), cut in zip(nodes, facts, found.cut.tolist(), strict=True)
+        ]
+
+    def _decode(self, read: "_Read", q: int, shown: "_Shown") -> "_Decoded":
+        """The best paths of a question's answer by attention, and how attention is divided."""
         encoder = self.run.model.graph_encoder
-        if not encoder.uses_graph:
-            return [], None, None
         walks: list[Walk] = []
         masses = None
-        most = count + TIED if effects else count
+        number, most = read.first[q] + read.best[q], shown.paths + TIED if shown.effects else shown.paths
         if isinstance(encoder, PathEncoder):
-            walks = encoder.attended_walks(read.encoding, read.batch, choice, most)
-        elif attends_to_walks(read.encoding):
-            distribution = WalkDistribution.of(read.encoding, read.batch, choice, self._first_head)
+            walks = encoder.attended_walks(read.encoding, read.batch, number, most)
+        elif encoder.uses_graph and attends_to_walks(read.encoding):
+            distribution = WalkDistribution.of(read.encoding, read.batch, number, self._first_head)
             masses = distribution.masses
             walks = decode_walks(distribution, read.encoding.traces[:-1], most)
             if not walks and distribution.pool:
                 walks = [Walk([max(distribution.pool, key=distribution.pool.__getitem__)], [], 0.0)]
-        paths = [to_path(walk, read.batch, read.graph) for walk in walks]
-        if len(paths) > count:  # those that attention alone would show, and what ties with them
-            paths = [path for path in paths if _share(path) >= _share(paths[count - 1])]
-        if not effects:
-            return paths, masses, None
-        facts = sorted({fact for path in paths for fact in path.facts})
-        found = effects_of(
-            self.run.model,
-            read.score,
-            read.s,
-            read.rows,
-            read.subgraphs,
-            len(read.graph.schema),
-            choice,
-            [_triples(read.graph, fact) for fact in facts],
-            read.tokens,
+        paths = [to_path(walk, read.batch, read.knowledge.graph) for walk in walks]
+        if len(paths) > shown.paths:  # keep the paths that tie with the last one to show
+            paths = [path for path in paths if _share(path) >= _share(paths[shown.paths - 1])]
+        return _Decoded(paths, masses)
+
+    def _with_effects(self, read: "_Read", decoded: list["_Decoded"], count: int) -> list["_Decoded"]:
+        """Add the effects of the facts of all paths, and keep the ``count`` best paths of each question."""
+        facts = [sorted({fact for path in found.paths for fact in path.facts}) for found in decoded]
+        graph = read.knowledge.graph
+        altered = [
+            AlteredGraphs.of(read.subgraphs[a:b], [_triples(graph, fact) for fact in of_question])
+            for (a, b), of_question in zip(pairwise(read.first), facts, strict=True)
+        ]
+        result = []
+        for found, of_question, effects in zip(decoded, facts, self._effects(read, altered), strict=True):
+            without = dict(zip(of_question, effects.without, strict=True))
+            change = {fact: without[fact] - effects.probability for fact in of_question}
+            paths = [replace(path, without=[without[fact] for fact in path.facts]) for path in found.paths]
+            # effects break the ties of attention; rounded, because the last digits of a score depend on the batch
+            paths.sort(key=lambda path: (-_share(path), round(sum(change[fact] for fact in set(path.facts)), 6)))
+            result.append(found._replace(paths=paths[:count], without_graph=effects.without_graph))
+        return result
+
+    def _effects(self, read: "_Read", altered: Sequence[AlteredGraphs]) -> list[Effects]:
+        """Score the altered graphs of all questions, many at once."""
+        graphs = [graph for of_question in altered for graph in of_question.graphs]
+        owner = [a + choice for a, of_question in zip(read.first, altered, strict=False) for choice in of_question.choice]
+        parts, start, facts = [], 0, 0
+        with torch.inference_mode():
+            for end, graph in enumerate(graphs, start=1):
+                facts += len(graph.head)
+                if facts > ALTERED_FACTS or end == len(graphs):
+                    batch = self.scorer.graphs(graphs[start:end], read.knowledge.graph, read.features)
+                    parts.append(self.scorer(read.text.rows(owner[start:end]), batch).score)
+                    start, facts = end, 0
+        scores = torch.split(torch.cat(parts), [len(of_question.graphs) for of_question in altered])
+        return [
+            of_question.effects(read.score[a:b], changed, best)
+            for of_question, changed, (a, b), best in zip(altered, scores, pairwise(read.first), read.best, strict=True)
+        ]
+
+    def _to_answer(self, read: "_Read", q: int, decoded: "_Decoded", shown: "_Shown") -> Answer:
+        question, (a, b), encoder = read.questions[q], read.first[q : q + 2], self.run.model.graph_encoder
+        names = _distinct(question)
+        concepts = _found(read.knowledge.graph, names, read.subgraphs[a:b])
+        weights = None
+        if shown.attention and attends_to_walks(read.encoding):
+            numbers = dict(zip(names, range(a, b), strict=True))
+            weights = attention_data(read.encoding, read.batch, numbers, read.knowledge.graph, self._first_head)
+        notes = _notes(concepts, decoded.paths, decoded.masses, encoder)
+        if read.encoding.cut is not None:
+            notes += _left_out(encoder, read.encoding.cut[a:b], names)
+        if shown.attention and weights is None and encoder.uses_graph:
+            notes.append("this model does not attend to walks; there is no attention to show.")
+        if any(read.truncated[a:b]):
+            most = self.run.config.text.max_length
+            notes.append(f"the text was truncated to text.max_length={most} tokens.")
+        return Answer(
+            question=question.stem,
+            choice=names[read.best[q]],
+            probabilities=dict(zip(names, read.probabilities[q], strict=True)),
+            paths=decoded.paths,
+            concepts=concepts,
+            notes=notes,
+            masses=decoded.masses,
+            without_graph=decoded.without_graph,
+            attention=weights,
         )
-        without = dict(zip(facts, found.without, strict=True))
-        paths = [replace(path, without=[without[fact] for fact in path.facts]) for path in paths]
 
-        def rank(path: ReasoningPath) -> tuple[float, float]:
-            """Effect breaks the ties that attention leaves; rounded, as a score's last digits depend on the batch it is in."""
-            return -_share(path), round(sum(without[fact] - found.probability for fact in set(path.facts)), 6)
-
-        paths.sort(key=rank)
-        return paths[:count], masses, found.without_graph
+    def _knowledge_with(self, facts: Sequence[tuple[str, str, str]]) -> "_Knowledge":
+        return self._knowledge_of(self.run.graph.with_facts(facts)) if facts else self._knowledge
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
         about = self.run.about["data"]
         return _Knowledge(graph, Grounder(graph), Extractor(graph, Limits(about.get("max_nodes"), about.get("max_degree"))))
 
 
-class _Read(NamedTuple):
-    """A question as the model saw it."""
+@dataclass(frozen=True)
+class _Shown:
+    """What an answer should contain."""
 
-    graph: KnowledgeGraph
-    subgraphs: list[Subgraph]
-    batch: GraphBatch
-    s: Tensor
-    tokens: Tokens | None
-    features: Tensor
-    score: Tensor
-    encoding: GraphEncoding
-    texts_cut: bool
+    paths: int
+    effects: bool
+    attention: bool
 
-    def rows(self, concepts: Tensor) -> Tensor:
-        """The features of concepts that are among the batch's."""
-        known, place = np.unique(self.batch.concepts.numpy(), return_index=True)
-        return self.features[torch.from_numpy(place[np.searchsorted(known, concepts.numpy())])]
+    def __post_init__(self) -> None:
+        if self.paths < 1:
+            raise UserError(f"{self.paths} paths were asked for; ask for 1 or more.")
+
+
+class _Decoded(NamedTuple):
+    paths: list[ReasoningPath]
+    masses: dict[str, float] | None
+    without_graph: float | None = None
 
 
 class _Knowledge(NamedTuple):
-    """A graph and what finds and cuts out a question's part of it."""
+    """A graph, and how a question's part of it is found and extracted."""
 
     graph: KnowledgeGraph
     grounder: Grounder
     extract: Extractor
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A batch of questions after the model. Question q has the statements first[q] … first[q + 1] - 1."""
+
+    questions: Sequence[Question]
+    first: list[int]
+    knowledge: _Knowledge
+    subgraphs: list[Subgraph]
+    text: TextVectors
+    truncated: list[bool]
+    graphs: Graphs
+    batch: GraphBatch  # of ``graphs``, in main memory
+    score: Tensor
+    encoding: GraphEncoding
+    probabilities: list[list[float]]
+    best: list[int]  # the choice of each question
+
+    @cached_property
+    def _feature_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The batch's distinct concepts, and a row of ``graphs.features`` for each."""
+        concepts, node = np.unique(self.batch.concepts.numpy(), return_index=True)
+        row = self.batch.feature_row
+        return concepts, node if row is None else row.numpy()[node]
+
+    def features(self, concepts: Tensor) -> Tensor:
+        """The features of some of the batch's concepts."""
+        known, row = self._feature_rows
+        return self.graphs.features[torch.from_numpy(row[np.searchsorted(known, concepts.numpy())])]
 
 
 def _share(path: ReasoningPath) -> float:
@@ -267,11 +423,15 @@ def _triples(graph: KnowledgeGraph, fact: Fact) -> set[Triple]:
 
 
 def _found(graph: KnowledgeGraph, choices: Sequence[str], subgraphs: Sequence[Subgraph]) -> Concepts:
-    def names(subgraph: Subgraph, kind: int) -> list[str]:
-        return [graph.name(int(c)) for c in np.asarray(subgraph.concepts)[subgraph.types == kind]]
+    asked = {c for subgraph in subgraphs for c in _of_type(subgraph, QUESTION)}
+    answers = {c: [graph.name(n) for n in _of_type(g, ANSWER)] for c, g in zip(choices, subgraphs, strict=True)}
+    return {"question": sorted(graph.name(c) for c in asked), "choices": answers}
 
-    asked = sorted({name for subgraph in subgraphs for name in names(subgraph, QUESTION)})
-    return {"question": asked, "choices": {c: names(g, ANSWER) for c, g in zip(choices, subgraphs, strict=True)}}
+
+def _of_type(subgraph: Subgraph, kind: int) -> list[int]:
+    """The concepts of a subgraph with a node type."""
+    concepts: list[int] = np.asarray(subgraph.concepts)[subgraph.types == kind].tolist()
+    return concepts
 
 
 def _distinct(question: Question) -> list[str]:
@@ -282,10 +442,8 @@ def _distinct(question: Question) -> list[str]:
     return names if len(set(names)) == len(names) else lettered
 
 
-def _cut(encoder: GraphEncoder, encoding: GraphEncoding, choices: Sequence[str]) -> list[str]:
-    if encoding.cut is None:
-        return []
-    some = [f"{choice} ({int(n):,})" for choice, n in zip(choices, encoding.cut.tolist(), strict=True) if n]
+def _left_out(encoder: GraphEncoder, cut: Tensor, choices: Sequence[str]) -> list[str]:
+    some = [f"{choice} ({int(n):,})" for choice, n in zip(choices, cut.tolist(), strict=True) if n]
     return [f"part of the graph was left out, being beyond {encoder.limit_setting}: {', '.join(some)}."] if some else []
 
 
@@ -308,12 +466,3 @@ def _notes(concepts: Concepts, paths: list[ReasoningPath], masses: dict[str, flo
     if not encoder.has_paths:
         notes.append(f"the graph encoder {encoder.name} follows no single paths; there is none to show.")
     return notes
-
-
-def load(run: str | FilePath | None = None, kg: str | FilePath | None = None, features: str | None = None) -> QuestionAnswerer:
-    """Load a run folder; without one, the starter model, which is trained once and kept in the user's cache."""
-    if run is None:
-        from mhgrn.starter import starter_run
-
-        run = starter_run()
-    return QuestionAnswerer(Run.load(run, kg, features))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from harness import TINY, Command, Project, in_a_process
 
-from mhgrn.inference import load
 from mhgrn.questions.reading import read_questions
+from mhgrn.starter import load
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 

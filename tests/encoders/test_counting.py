@@ -18,7 +18,8 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn.text.tokens import Tokens
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.evaluation import evaluate
+from mhgrn.training.loop import train
 
 
 def edges(batch: GraphBatch, graph: int) -> list[tuple[int, int, int]]:

@@ -118,9 +118,10 @@ def test_another_package_s_encoder_from_the_command_line(package: Path, own: Pro
 def test_another_package_s_encoder_is_trained_evaluated_and_asked(
     package: Path, small_data: object, starter_graph: object, tmp_path: Path
 ) -> None:
-    from mhgrn.inference import load
     from mhgrn.runs import Run
-    from mhgrn.training.loop import evaluate, train
+    from mhgrn.starter import load
+    from mhgrn.training.evaluation import evaluate
+    from mhgrn.training.loop import train
 
     config = Config.of({"graph_encoder": "mean-nodes", "mean_nodes": {"width": 3}, "features": "random", "training": {"epochs": 1}})
     run = train(small_data, config, tmp_path / "run", starter_graph)  # type: ignore[arg-type]

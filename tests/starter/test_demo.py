@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 import mhgrn
-from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder
-from mhgrn.training.loop import evaluate, train
+from batched_answers import assert_batches_equal_single_answers
+from mhgrn.questions.reading import read_questions
+from mhgrn.starter import HERE, NEW_QUESTIONS, Starter, cache_folder
+from mhgrn.training.evaluation import evaluate
+from mhgrn.training.loop import train
 
 
 @pytest.mark.long
@@ -29,7 +32,9 @@ def test_demo_writes_its_results_and_leaves_the_starter_model(tmp_path: Path, mo
     weights = cache_folder() / "run" / "model.safetensors"
     written = weights.stat().st_mtime_ns
     question, choices = NEW_QUESTIONS[0]
-    assert mhgrn.load().ask(question, list(choices)).choice == result["answers"][0]["choice"]
+    qa = mhgrn.load()
+    assert qa.ask(question, list(choices)).choice == result["answers"][0]["choice"]
+    assert_batches_equal_single_answers(qa, [q for q in read_questions(HERE / "test.jsonl")][:40])
     assert weights.stat().st_mtime_ns == written  # trained once
 
 

@@ -13,7 +13,8 @@ from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.checkpoints import Place
 from mhgrn.training.checks import collapse, telling_of_memory
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.evaluation import evaluate
+from mhgrn.training.loop import train
 from tiny_encoder import letter_encoder
 
 

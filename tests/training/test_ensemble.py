@@ -14,7 +14,8 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.training.ensemble import choose, ensemble, mean_probabilities
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.evaluation import evaluate
+from mhgrn.training.loop import train
 
 # few distinct values, so that ties are common
 several = st.integers(2, 4).flatmap(
@@ -101,7 +102,7 @@ def test_other_questions_are_refused(
         (tmp_path / "fewer" / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     fewer = prepare(tmp_path / "fewer", starter_graph, tmp_path / "data", PrepareOptions(workers=1))
     train(fewer, Config.of({"graph_encoder": "most-edges"}), tmp_path / "run", starter_graph)
-    with pytest.raises(UserError, match="other test questions"):
+    with pytest.raises(UserError, match="different test questions"):
         ensemble([runs[0], tmp_path / "run"])
     # on one set of questions they answer together
     assert ensemble([runs[0], tmp_path / "run"], data=tmp_path / "data").questions == 5

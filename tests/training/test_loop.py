@@ -15,8 +15,9 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import build_model
 from mhgrn.runs import Run, describe
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn.training.examples import Examples, accuracy, most_edges_accuracy, question_losses
-from mhgrn.training.loop import evaluate, train
+from mhgrn.training.evaluation import accuracy, evaluate, most_edges_accuracy
+from mhgrn.training.examples import Examples, question_losses
+from mhgrn.training.loop import train
 
 QUIET: dict[str, Any] = {"mhgrn": {"dropout": 0.0, "hidden_dim": 16}, "score_dropout": 0.0}
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from mhgrn.comparison import explained
+from mhgrn.comparison import explanation
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.progress import track
 from mhgrn.runs import Run, find_data
 from mhgrn.subgraphs.prepared import PreparedData
-from mhgrn.training.ensemble import choose, split_probabilities
+from mhgrn.training.ensemble import choose
+from mhgrn.training.evaluation import require_same_graph, split_probabilities
 from mhgrn.training.examples import Examples
-from mhgrn.training.loop import require_same_graph
 from mhgrn_reproduction.printed import result
 
 PAPERS_OWN = {  # CommonsenseQA's ids; the left one's question is not in the paper's text, only in its image
@@ -57,4 +57,4 @@ def _case(qa: QuestionAnswerer, data: PreparedData, number: int, why: str) -> di
     question = data.questions[number]
     split = next(name for name, numbers in data.splits.items() if number in numbers)
     why += " (trained on it)" if split == "train" else ""
-    return {"why": why, "split": split, "id": question.id, **explained(question, qa.answer(question))}
+    return {"why": why, "split": split, "id": question.id, **explanation(question, qa.answer(question))}

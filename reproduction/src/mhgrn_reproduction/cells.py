@@ -166,7 +166,8 @@ def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
     """What a run chooses of each of a split's questions, and how often it is right where that is known."""
     import torch
 
-    from mhgrn.training.ensemble import choose, split_probabilities
+    from mhgrn.training.ensemble import choose
+    from mhgrn.training.evaluation import split_probabilities
     from mhgrn.training.examples import Examples
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

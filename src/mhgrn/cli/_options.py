@@ -44,3 +44,4 @@ MaxNodes = Annotated[int, typer.Option("--max-nodes", min=1, help="Largest numbe
 MaxArrows = Annotated[
     int, typer.Option("--max-arrows", min=1, help="Largest number of arrows. One arrow stands for all relations of its ends.")
 ]
+Device = Annotated[str, typer.Option("--device", help="Where the model computes, for example cpu or cuda.")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, RunFeatures, RunGraph
+from mhgrn.cli._options import AsJson, Device, RunFeatures, RunGraph
 
 PANEL = "Ask"
 
@@ -35,6 +35,7 @@ def ask(
     ] = False,
     kg: RunGraph = None,
     features: RunFeatures = None,
+    device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
     """Answer a question and show the facts behind the answer."""
@@ -45,9 +46,9 @@ def ask(
         raise UserError("--attention is printed as JSON only; add --json.")
     asked = Question.asked(question, choice or [])
     facts = [_fact(text) for text in fact or []]
-    from mhgrn.inference import load
+    from mhgrn.starter import load
 
-    qa = load(None if str(run) == "starter" else run, kg, features)
+    qa = load(None if str(run) == "starter" else run, kg, features, device)
     answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
     print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
 

@@ -20,7 +20,7 @@ def eval(
 
     loaded = find_data(run, data)
     loaded.answered_split(split)
-    from mhgrn.training.loop import evaluate
+    from mhgrn.training.evaluation import evaluate
 
     result = evaluate(Run.load(run, kg, features), loaded, split)
     if as_json:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli._options import Dataset, RunFeatures, RunFolder, RunGraph
+from mhgrn.cli._options import Dataset, Device, RunFeatures, RunFolder, RunGraph
 
 PANEL = "Ask"
 
@@ -18,11 +18,16 @@ def predict(
     dataset: Dataset = None,
     kg: RunGraph = None,
     features: RunFeatures = None,
+    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths per answer, best first.")] = 1,
+    effects: Annotated[
+        bool, typer.Option("--effects", help="Add the answer's probability without each fact shown, and without the graph.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 32,
+    device: Device = "cpu",
 ) -> None:
-    """Answer every question of a file. Each line of the output is one answer with its probabilities and best path."""
+    """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""
     from mhgrn.errors import UserError
     from mhgrn.io.atomic import check_file_writable, write_text
-    from mhgrn.progress import track
     from mhgrn.questions.reading import read_questions
 
     check_file_writable(output)
@@ -31,12 +36,12 @@ def predict(
     asked = list(read_questions(questions, dataset))
     if not asked:
         raise UserError(f"{questions} contains no questions.")
-    from mhgrn.inference import load
+    from mhgrn.starter import load
 
-    qa = load(run, kg, features)
+    qa = load(run, kg, features, device)
     rows: list[dict[str, Any]] = []
-    for question in track(asked, "answering"):
-        answer = qa.answer(question, paths=1, effects=False)
+    answers = qa.ask_many(asked, batch_size=batch_size, paths=paths, effects=effects)
+    for question, answer in zip(asked, answers, strict=True):
         label = question.label(list(answer.probabilities).index(answer.choice))
         rows.append({"id": question.id, "answerKey": label, **answer.to_dict()})
     write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

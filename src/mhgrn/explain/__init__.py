@@ -1,12 +1,13 @@
 """Explanations: where a model looked (walks and their probabilities), and what mattered (effects of facts)."""
 
 from mhgrn.explain.attention import attention
-from mhgrn.explain.effects import Effects, Triple, effects
+from mhgrn.explain.effects import AlteredGraphs, Effects, Triple, effects
 from mhgrn.explain.paths import ReasoningPath, decode_walks, to_path
 from mhgrn.explain.walks import BestPaths, EdgeMarginals, WalkDistribution, attends_to_walks
 from mhgrn.nn.walks import Walk
 
 __all__ = [
+    "AlteredGraphs",
     "BestPaths",
     "EdgeMarginals",
     "Effects",

@@ -1,13 +1,13 @@
-"""What mattered: the answer's probability when facts are taken away, or the whole graph.
+"""Effects: the answer's probability without some facts, or without the whole graph.
 
-Attention says where the model looked; an effect says what changed the answer. A fact is removed from the knowledge graph, so
-from the graphs of all choices that contain it, in both directions; the concepts stay where they are, nothing is grounded anew.
-Only graphs that change are encoded again, all of them in one pass.
+Attention says where the model looked; an effect says what changed the answer. Removing a fact removes it from the graphs of all
+choices that contain it, in both directions. The concepts stay, and nothing is grounded again. Only graphs that change are encoded
+again.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from mhgrn.text.tokens import Tokens
 
 
 class Triple(NamedTuple):
-    """A fact by the graph's numbers."""
+    """A fact by the numbers of its concepts and its relation."""
 
     head: int
     relation: int
@@ -31,11 +31,52 @@ class Triple(NamedTuple):
 
 @dataclass(frozen=True)
 class Effects:
-    """The answer's probability as it is, without each of some sets of facts, and without the graph."""
+    """The answer's probability, the same without each of some sets of facts, and without the graph."""
 
     probability: float
     without: list[float]
     without_graph: float
+
+
+@dataclass(frozen=True)
+class AlteredGraphs:
+    """The graphs that must be scored for the effects of one question: first an empty graph for each choice, then every graph that
+    contains a removed fact, without it."""
+
+    graphs: list[Subgraph]
+    choice: list[int]  # the choice that each graph belongs to
+    replaced: list[dict[int, int]]  # for each removal: choice → the number of the graph that replaces the choice's
+
+    @classmethod
+    def of(cls, subgraphs: Sequence[Subgraph], removals: Sequence[Collection[Triple]]) -> Self:
+        """``subgraphs`` has one graph for each choice; each of ``removals`` is a set of facts that are removed together."""
+        nothing = np.zeros(0, dtype=np.int64)
+        graphs = [Subgraph(nothing, nothing, nothing, nothing, nothing)] * len(subgraphs)
+        owner = list(range(len(subgraphs)))
+        replaced: list[dict[int, int]] = []
+        for removal in removals:
+            replaced.append({})
+            for choice, subgraph in enumerate(subgraphs):
+                is_kept = ~_among(subgraph, removal)
+                if is_kept.all():
+                    continue
+                replaced[-1][choice] = len(graphs)
+                head, relation, tail = (np.asarray(c)[is_kept] for c in (subgraph.head, subgraph.relation, subgraph.tail))
+                graphs.append(replace(subgraph, head=head, relation=relation, tail=tail))
+                owner.append(choice)
+        return cls(graphs, owner, replaced)
+
+    def effects(self, score: Tensor, altered: Tensor, answer: int) -> Effects:
+        """The effects on the choice ``answer``, from the scores of the choices and of ``self.graphs``."""
+        choices = len(score)
+        numbers = torch.arange(choices).repeat(len(self.replaced) + 2, 1)  # into the scores of choices, then of altered graphs
+        for row, replacements in enumerate(self.replaced):
+            for choice, number in replacements.items():
+                numbers[row, choice] = choices + number
+        numbers[-1] += choices  # every graph is empty
+        both = torch.cat([score, altered]).detach().double().cpu()
+        *without, unchanged, without_graph = torch.softmax(both[numbers], 1)[:, answer].tolist()
+        return Effects(unchanged, without, without_graph)
 
 
 def effects(
@@ -49,45 +90,33 @@ def effects(
     removals: Sequence[Collection[Triple]] = (),
     tokens: Tokens | None = None,
 ) -> Effects:
-    """How the probability of choice number ``answer`` changes, for one question with a subgraph for each choice.
+    """Compute how the probability of the choice ``answer`` of one question changes.
 
-    ``score`` [G] are the choices' scores as they are, ``s`` [G, S] the statements' vectors, ``rows`` gives the features of
-    concepts, and each of ``removals`` is a set of facts that are taken away together. Without the graph, every choice has an empty
-    one.
+    Args:
+        model: A model in evaluation mode.
+        score: [G] the scores of the choices.
+        s: [G, S] the vectors of the statements.
+        rows: Gives the features of concepts.
+        subgraphs: The graph of each choice.
+        schema_size: Number of relations of the graph, without their reverses.
+        answer: Number of the choice.
+        removals: Sets of facts; the facts of a set are removed together.
+        tokens: For graph encoders that read token states.
     """
     if not 0 <= answer < len(subgraphs):
         raise UserError(f"the question has {len(subgraphs)} choices, numbered from 0; there is no choice {answer}.")
     if model.training:
-        raise UserError("effects are those of a model in evaluation mode; call model.eval() first.")
-    nothing = np.zeros(0, dtype=np.int64)
-    copies = [Subgraph(nothing, nothing, nothing, nothing, nothing)] * len(subgraphs)
-    owner = list(range(len(subgraphs)))  # the choice that each copy belongs to
-    altered: list[dict[int, int]] = []  # for each removal, choice → the copy that stands in for its graph
-    for removal in removals:
-        altered.append({})
-        for choice, subgraph in enumerate(subgraphs):
-            is_kept = ~_among(subgraph, removal)
-            if is_kept.all():
-                continue
-            altered[-1][choice] = len(copies)
-            head, relation, tail = (np.asarray(c)[is_kept] for c in (subgraph.head, subgraph.relation, subgraph.tail))
-            copies.append(replace(subgraph, head=head, relation=relation, tail=tail))
-            owner.append(choice)
+        raise UserError("effects need a model in evaluation mode; call model.eval() first.")
+    altered = AlteredGraphs.of(subgraphs, removals)
     with torch.inference_mode():
-        batch = GraphBatch.collate(copies, schema_size, model.graph_encoder.reach)
-        read = None if tokens is None else Tokens(tokens.states[owner], tokens.content[owner])
-        changed = model(s[owner], rows(batch.concepts), batch, read).score
-
-    def probability(number_of: Mapping[int, int]) -> float:
-        scores = [changed[number_of[choice]] if choice in number_of else score[choice] for choice in range(len(subgraphs))]
-        return float(torch.softmax(torch.stack(scores).double(), 0)[answer])
-
-    empty = {choice: choice for choice in range(len(subgraphs))}
-    return Effects(probability({}), [probability(numbers) for numbers in altered], probability(empty))
+        batch = GraphBatch.collate(altered.graphs, schema_size, model.graph_encoder.reach)
+        read = None if tokens is None else Tokens(tokens.states[altered.choice], tokens.content[altered.choice])
+        changed = model(s[altered.choice], rows(batch.concepts), batch, read).score
+    return altered.effects(score, changed, answer)
 
 
 def _among(subgraph: Subgraph, facts: Collection[Triple]) -> Mask:
-    """Which of a subgraph's facts are among some facts."""
+    """[facts] whether each fact of a subgraph is one of ``facts``."""
     concepts, relation = np.asarray(subgraph.concepts), np.asarray(subgraph.relation)
     head, tail = concepts[subgraph.head], concepts[subgraph.tail]
     found = np.zeros(len(relation), dtype=bool)

@@ -1,4 +1,4 @@
-"""The starter set: a small commonsense graph and questions, written for this project, and the model trained on them."""
+"""The starter set: a small commonsense graph and questions written for this project, and the model trained on them."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,13 +15,16 @@ from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 if TYPE_CHECKING:
+    import torch
+
+    from mhgrn.inference import QuestionAnswerer
     from mhgrn.runs import Run
 
 HERE = Path(__file__).parent
 FACTS = HERE / "facts.tsv"
 CONFIG = HERE / "starter.yaml"
-RUNS = 2  # to be counted up when runs of before can no longer be loaded
-# Questions nobody trained on: in none of the starter's files.
+RUNS = 2  # increase when older runs can no longer be loaded
+# Not in the starter questions.
 NEW_QUESTIONS = (
     ("Where would a child sit at a desk?", ("schoolroom", "patio", "furniture store", "library", "bus")),
     ("What would you use to cut a slice of bread?", ("knife", "plate", "butter", "oven", "baker")),
@@ -30,7 +33,7 @@ NEW_QUESTIONS = (
 
 
 def cache_folder() -> Path:
-    """Where the starter model is kept."""
+    """The folder of the starter model."""
     contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
     return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATIZER, RUNS)[:8]}"
 
@@ -45,7 +48,7 @@ class Starter:
 
     @classmethod
     def build(cls, folder: Path, shuffle_relations: int | None = None) -> "Starter":
-        """Build graph and data. With a seed, the relation labels are dealt out at random: the control."""
+        """Build the graph and prepare the questions. With a seed, relation labels are permuted at random, as a control."""
         graph, _ = build([FACTS], schema="conceptnet")
         if shuffle_relations is not None:
             graph = graph.with_shuffled_relations(shuffle_relations)
@@ -62,7 +65,7 @@ class Starter:
 
 
 def starter_run() -> Path:
-    """The starter model's run folder, trained first if it is not there."""
+    """The run folder of the starter model. Trains it if it is not there."""
     from mhgrn.progress import say
     from mhgrn.runs import MARKER, read_about
 
@@ -72,12 +75,40 @@ def starter_run() -> Path:
         if not (run / MARKER).is_file() or not read_about(run).get("finished"):
             say(f"training the starter model once, into {folder} …")
             starter = Starter.build(folder)
-            train_on_or_anew(starter.data, starter.config(), run, starter.graph)
+            resume_or_train(starter.data, starter.config(), run, starter.graph)
     return run
 
 
-def train_on_or_anew(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph) -> "Run":
-    """Go on with an interrupted training of the same settings; replace whatever other run is there."""
+def load(
+    run: str | Path | None = None,
+    kg: str | Path | None = None,
+    features: str | None = None,
+    device: "str | torch.device" = "cpu",
+) -> "QuestionAnswerer":
+    """Load a run to answer questions with.
+
+    Args:
+        run: The folder of a run. By default the starter model, which is trained once and stored in the user's cache folder.
+        kg: The run's graph, if it has moved, or another graph of the same schema.
+        features: Node features, if they have moved.
+        device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.
+
+    Raises:
+        UserError: The run, its graph or its features are not there or do not fit, or the device is not available.
+
+    >>> load().ask("What would you use to cut bread?", ["knife", "plate"]).choice  # doctest: +SKIP
+    'knife'
+    """
+    from mhgrn.inference import QuestionAnswerer
+    from mhgrn.runs import Run
+    from mhgrn.scoring import find_device
+
+    device = find_device(device)
+    return QuestionAnswerer(Run.load(starter_run() if run is None else run, kg, features), device)
+
+
+def resume_or_train(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph) -> "Run":
+    """Resume an interrupted training with the same settings; replace any other run in the folder."""
     from mhgrn.training.loop import train
 
     try:

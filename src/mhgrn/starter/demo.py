@@ -1,4 +1,4 @@
-"""What `mhgrn demo` does: the whole system on the starter set, from text files to explained answers."""
+"""mhgrn demo: the whole system on the starter set, from text files to explained answers."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,12 @@ from mhgrn.inference import QuestionAnswerer
 from mhgrn.io.atomic import check_file_writable
 from mhgrn.io.markers import write_json
 from mhgrn.progress import say
-from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, train_on_or_anew
-from mhgrn.training.examples import most_edges_accuracy
-from mhgrn.training.loop import evaluate
+from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, resume_or_train
+from mhgrn.training.evaluation import evaluate, most_edges_accuracy
 
 
 def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str, Any]:
-    """Build, prepare, train, compare, answer. Prints the result and returns it as one object."""
+    """Build, prepare, train, compare and answer. Print the result and return it."""
     folder = folder or cache_folder()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name a folder to work in.")
@@ -29,15 +28,15 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
         + " questions"
     )
     say("2/4  training MHGRN on text and graph")
-    run = train_on_or_anew(data, starter.config(seed=seed), folder / "run", graph)
-    say("3/4  training the same without the graph, to compare")
-    text_run = train_on_or_anew(data, starter.config(seed=seed, graph_encoder="none"), folder / "text-run", graph)
+    run = resume_or_train(data, starter.config(seed=seed), folder / "run", graph)
+    say("3/4  training without the graph, to compare")
+    text_run = resume_or_train(data, starter.config(seed=seed, graph_encoder="none"), folder / "text-run", graph)
     accuracy = {
         "mhgrn": evaluate(run, data, "test")["accuracy"],
         "text": evaluate(text_run, data, "test")["accuracy"],
         "most_edges": most_edges_accuracy(data, "test"),
     }
-    say("4/4  answering questions nobody trained on\n")
+    say("4/4  answering new questions\n")
     qa = QuestionAnswerer(run)
     answers = [qa.ask(question, choices) for question, choices in NEW_QUESTIONS]
     result = {
@@ -59,8 +58,8 @@ def _text(result: dict[str, Any], answers: list[str], folder: Path) -> str:
         [
             f"accuracy on {result['test_questions']} held-out questions with five choices each",
             f"  text and graph (MHGRN, K = 2)   {accuracy['mhgrn']:.1%}",
-            f"  text alone                      {accuracy['text']:.1%}",
-            f"  most edges to the question      {accuracy['most_edges']:.1%}",
+            f"  text only                       {accuracy['text']:.1%}",
+            f"  edge-count baseline             {accuracy['most_edges']:.1%}",
             "",
             "\n\n".join(answers),
             "",

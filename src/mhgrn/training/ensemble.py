@@ -7,15 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import check_file_writable, write_text
-from mhgrn.progress import track
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data, read_about
+from mhgrn.training.evaluation import require_same_graph, split_probabilities
 from mhgrn.training.examples import Examples
-from mhgrn.training.loop import require_same_graph
 
 Vote = Literal["mean", "majority"]
 
@@ -69,23 +66,6 @@ def votes(probabilities: Sequence[Sequence[float]]) -> list[int]:
     return [chosen.count(choice) for choice in range(len(probabilities[0]))]
 
 
-def split_probabilities(examples: Examples, split: str) -> list[list[float]]:
-    """A run's probability of every choice of a split's questions."""
-    questions = list(examples.data.split(split))
-    run = examples.run
-    run.model.eval()
-    run.encoder.eval()
-    found: list[list[float]] = []
-    with torch.inference_mode():
-        size = run.config.training.eval_batch
-        for start in track(range(0, len(questions), size), f"{run.folder}"):
-            batch = examples.batch(questions[start : start + size])
-            score = examples.scores(batch, live_text=run.config.text.frozen_epochs is not None).double()
-            sizes = torch.bincount(batch.question).tolist()
-            found += [torch.softmax(part, 0).tolist() for part in torch.split(score, sizes)]
-    return found
-
-
 def ensemble(
     runs: Sequence[str | Path],
     split: str = "test",
@@ -135,7 +115,7 @@ def _questions(folders: list[Path], data: str | Path | None, split: str) -> list
             raise UserError(f"the split {split} of {prepared.folder} is empty.")
         first = first or mine
         if [(q.id, q.stem, q.choices) for q in mine] != [(q.id, q.stem, q.choices) for q in first]:
-            raise UserError(f"{folder} and {folders[0]} were trained on data with other {split} questions; name one with --data.")
+            raise UserError(f"{folder} and {folders[0]} were trained on different {split} questions; name one dataset with --data.")
     return first
 
 

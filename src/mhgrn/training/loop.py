@@ -41,17 +41,8 @@ from mhgrn.training.checkpoints import (
 )
 from mhgrn.training.checks import beats_guessing, check_finite, collapse, telling_of_memory
 from mhgrn.training.distributed import Processes
-from mhgrn.training.examples import (
-    Examples,
-    QuestionBatch,
-    accuracy,
-    count_right,
-    from_guessing,
-    largest_spread,
-    most_edges_accuracy,
-    one_ahead,
-    question_losses,
-)
+from mhgrn.training.evaluation import accuracy, count_right
+from mhgrn.training.examples import Examples, QuestionBatch, from_guessing, largest_spread, one_ahead, question_losses
 from mhgrn.training.metrics import Record
 from mhgrn.training.optimizer import learning_rate_factor, make_optimiser
 from mhgrn.training.sampling import Numbers, batches, batches_of_like_length, share, shuffled, training_subset
@@ -420,35 +411,3 @@ class _Training:
 
 class _Stopped(Exception):
     """The user asked to stop, and everything is in a state to be saved."""
-
-
-@contextmanager
-def _on(device: torch.device, run: Run) -> Iterator[None]:
-    for module in (run.model, run.encoder):
-        module.to(device)
-    try:
-        yield
-    finally:
-        for module in (run.model, run.encoder):
-            module.to("cpu")
-
-
-def evaluate(run: Run, data: PreparedData, split: str) -> dict[str, Any]:
-    """Accuracy of a run on a split, beside the baseline that needs no training."""
-    require_same_graph(run, data)
-    tuned = run.config.text.frozen_epochs is not None
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    with telling_of_memory(run.config), _on(device, run):
-        measured = accuracy(Examples(data, run, device), split, live_text=tuned)
-    return {
-        "split": split,
-        "questions": len(data.split(split)),
-        "accuracy": measured,
-        "most_edges": most_edges_accuracy(data, split),
-    }
-
-
-def require_same_graph(run: Run, data: PreparedData) -> None:
-    """Refuse data whose subgraphs come from another graph than the run's."""
-    if data.about["graph_fingerprint"] != run.graph.fingerprint:
-        raise UserError(f"{data.folder} was prepared from another graph than the run uses; prepare the questions again.")

@@ -1,0 +1,208 @@
+"""The one scoring function: training, evaluation, prediction and asking all score statements here.
+
+A statement is a question with one of its choices. Its text becomes a vector s, its subgraph a part of a
+:class:`~mhgrn.batching.graph_batch.GraphBatch`, and the model gives it a score, the logit of the choice.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.errors import UserError
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.model import Scores
+from mhgrn.runs import Run
+from mhgrn.subgraphs.extract import Subgraph
+from mhgrn.text.encoder import BATCH, match
+from mhgrn.text.tokens import Tokens
+
+Precision = Literal["float32", "bfloat16", "float16"]
+CPU = torch.device("cpu")
+ROUNDING = 2e-6  # of a score in float32, relative; the last digits depend on the batch
+MEMORIZED = 200_000  # texts; their vectors take a few hundred megabytes
+
+
+class TextVectors(NamedTuple):
+    """The texts of G statements as the model reads them."""
+
+    s: Tensor  # [G, sentence_dim]
+    tokens: Tokens | None = None  # for graph encoders that read token states
+
+    def rows(self, statements: Sequence[int]) -> "TextVectors":
+        """Those of some of the statements, which may repeat."""
+        index = torch.tensor(statements, dtype=torch.long, device=self.s.device)
+        tokens = self.tokens
+        return TextVectors(self.s[index], None if tokens is None else Tokens(tokens.states[index], tokens.content[index]))
+
+    def to(self, device: torch.device) -> "TextVectors":
+        tokens = self.tokens
+        moved = None if tokens is None else Tokens(tokens.states.float().to(device), tokens.content.to(device))
+        return TextVectors(self.s.float().to(device), moved)
+
+
+class Graphs(NamedTuple):
+    """The subgraphs of G statements as the model reads them."""
+
+    batch: GraphBatch
+    features: Tensor  # [N, feature_dim], or a row for each of ``batch.feature_row``; 0 wide where the model reads none
+
+    def to(self, device: torch.device) -> "Graphs":
+        return self if device == CPU else Graphs(self.batch.to(device), self.features.to(device))
+
+
+class Scorer:
+    """Scores statements with the model of a run.
+
+    Args:
+        run: The run. Its model and text encoder are moved to ``device``.
+        device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.
+        precision: Of the text encoder. The model itself computes in float32.
+    """
+
+    def __init__(self, run: Run, device: str | torch.device = CPU, precision: Precision = "float32") -> None:
+        self.run, self.device, self.precision = run, find_device(device), precision
+        run.model.to(self.device)
+        run.encoder.to(self.device)
+
+    def text(self, stems: Sequence[str], choices: Sequence[str]) -> TextVectors:
+        """Encode the statements of stems and choices, one of each per statement."""
+        graph_encoder, encoder = self.run.model.graph_encoder, self.run.encoder
+        if not graph_encoder.uses_text:
+            return self.no_text(len(stems))
+        with self._autocast():
+            if graph_encoder.uses_tokens:
+                return TextVectors(*encoder.read(stems, choices)).to(self.device)
+            return TextVectors(encoder.sentences(stems, choices)).to(self.device)
+
+    def no_text(self, count: int) -> TextVectors:
+        """The text of ``count`` statements for a model that reads no text."""
+        return TextVectors(torch.zeros(count, 0, device=self.device))
+
+    def graphs(
+        self,
+        subgraphs: Sequence[Subgraph],
+        graph: KnowledgeGraph | None = None,
+        features: Callable[[Tensor], Tensor] | None = None,
+    ) -> Graphs:
+        """Join subgraphs into a batch and look up the features of their nodes.
+
+        Args:
+            subgraphs: One for each statement.
+            graph: The graph they come from, if it is not the run's.
+            features: Gives the features of concepts, [n] → [n, feature_dim]. By default those of the run.
+        """
+        graph = graph or self.run.graph
+        encoder = self.run.model.graph_encoder
+        batch = GraphBatch.collate(subgraphs, len(graph.schema), encoder.reach)
+        concepts = batch.concepts
+        if encoder.shares_features:
+            batch, concepts = batch.sharing_features()
+        return self.prepared(Graphs(batch, self.run.features.rows(concepts, graph) if features is None else features(concepts)))
+
+    def prepared(self, graphs: Graphs) -> Graphs:
+        """The batch on the scorer's device, with everything precomputed that depends on no parameter."""
+        graphs = graphs.to(self.device)
+        self.run.model.graph_encoder.prepare(graphs.batch)
+        return graphs
+
+    def __call__(self, text: TextVectors, graphs: Graphs) -> Scores:
+        """Score G statements."""
+        return cast(Scores, self.run.model(text.s, graphs.features, graphs.batch, text.tokens))
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.precision == "float32" else torch.autocast(self.device.type, getattr(torch, self.precision))
+
+
+class TextMemory:
+    """Encodes the texts of many questions; a text that occurs again is not encoded again.
+
+    For encoders that encode the stem and the choice separately. Others encode every pair.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer, self.encoder = scorer, scorer.run.encoder
+        graph_encoder = scorer.run.model.graph_encoder
+        self._is_used = graph_encoder.uses_text and not graph_encoder.uses_tokens and self.encoder.encoding == "separate"
+        self._row: dict[str, int] = {}
+        self._vectors = torch.empty(0, self.encoder.width, device=scorer.device)
+        self._truncated: set[str] = set()
+
+    def text(self, stems: Sequence[str], choices: Sequence[str]) -> tuple[TextVectors, list[bool]]:
+        """The text vectors of statements, and whether each was truncated."""
+        if not self._is_used:
+            before = self.encoder.truncated
+            found = self.scorer.text(stems, choices)
+            some = self.encoder.truncated > before
+            return found, [some and self._is_truncated(stem, choice) for stem, choice in zip(stems, choices, strict=True)]
+        texts = {*stems, *choices}
+        if len(self._row) + len(texts) > MEMORIZED:
+            self._row, self._vectors = {}, self._vectors[:0]
+        self._add(texts - self._row.keys())
+        q, a = (self._vectors[[self._row[text] for text in side]] for side in (stems, choices))
+        truncated = self._truncated
+        return TextVectors(match(q, a)), [
+            stem in truncated or choice in truncated for stem, choice in zip(stems, choices, strict=True)
+        ]
+
+    def _add(self, texts: set[str]) -> None:
+        ordered = sorted(texts, key=lambda text: (len(text), text))  # texts of similar length need little padding
+        vectors = [self._vectors]
+        for start in range(0, len(ordered), BATCH):
+            part, before = ordered[start : start + BATCH], self.encoder.truncated
+            vectors.append(self.encoder.embed(part).float())
+            if self.encoder.truncated > before:
+                self._truncated |= {text for text in part if self._is_truncated(text)}
+        self._row |= {text: len(self._row) + i for i, text in enumerate(ordered)}
+        self._vectors = torch.cat(vectors)
+
+    def _is_truncated(self, *texts: str) -> bool:
+        before = self.encoder.truncated
+        _ = self.encoder.embed(texts) if len(texts) == 1 else self.encoder.sentences([texts[0]], [texts[1]])
+        return self.encoder.truncated > before
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """The device of this name.
+
+    Raises:
+        UserError: There is no such device, or this machine or this torch does not have it.
+
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0].split(". ")[0].rstrip(".")
+        what = f"{str(name)!r} is not a device" if "device type" in reason else f"{name} is not available here"
+        raise UserError(f"{what} ({reason}); use cpu.") from None
+    if device.type == "meta":
+        raise UserError("the device meta stores no numbers; use cpu.")
+    return device
+
+
+def probabilities(score: Tensor, sizes: Sequence[int]) -> list[list[float]]:
+    """The probability of every choice of several questions, whose numbers of choices are ``sizes``.
+
+    >>> probabilities(torch.tensor([0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), [2, 4])
+    [[0.5, 0.5], [0.25, 0.25, 0.25, 0.25]]
+    """
+    return [torch.softmax(part, 0).tolist() for part in torch.split(score.detach().double().cpu(), list(sizes))]
+
+
+def best_choices(score: Tensor, sizes: Sequence[int]) -> list[int]:
+    """The choice with the highest score of each of several questions; the first one if several are equal up to rounding.
+
+    >>> best_choices(torch.tensor([0.0, 1.0, 2.0, 1.0, 2.0 + 1e-6]), [2, 3])
+    [1, 0]
+    """
+    found = []
+    for part in torch.split(score.detach().double().cpu(), list(sizes)):
+        near = part >= part.max() - ROUNDING * part.abs().max()
+        found.append(int(near.nonzero()[0, 0]))
+    return found

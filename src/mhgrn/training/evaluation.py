@@ -1,0 +1,97 @@
+"""Measure a run on a split of prepared data."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from mhgrn.errors import UserError
+from mhgrn.progress import track
+from mhgrn.runs import Run
+from mhgrn.scoring import probabilities
+from mhgrn.subgraphs.prepared import PreparedData, edges_between
+from mhgrn.training.checks import telling_of_memory
+from mhgrn.training.examples import Examples, one_ahead
+
+
+def evaluate(run: Run, data: PreparedData, split: str, device: str | torch.device | None = None) -> dict[str, Any]:
+    """Measure the accuracy of a run on a split, and that of the edge-count baseline.
+
+    Args:
+        run: The run.
+        data: Data that was prepared from the run's graph.
+        split: ``"train"``, ``"dev"`` or ``"test"``; its questions need answers.
+        device: Where the model computes. By default a CUDA device if there is one, otherwise the CPU.
+
+    Returns:
+        ``split``, ``questions`` (their number), ``accuracy`` and ``most_edges``, the accuracy of the baseline.
+
+    >>> evaluate(Run.load("run"), PreparedData.load("prepared"), "dev")["accuracy"]  # doctest: +SKIP
+    0.62
+    """
+    require_same_graph(run, data)
+    with telling_of_memory(run.config):
+        examples = Examples(data, run, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        measured = accuracy(examples, split, live_text=run.config.text.frozen_epochs is not None)
+    return {
+        "split": split,
+        "questions": len(data.split(split)),
+        "accuracy": measured,
+        "most_edges": most_edges_accuracy(data, split),
+    }
+
+
+def split_probabilities(examples: Examples, split: str) -> list[list[float]]:
+    """The probability of every choice of a split's questions."""
+    questions, run = list(examples.data.split(split)), examples.run
+    run.model.eval()
+    run.encoder.eval()
+    found: list[list[float]] = []
+    size = run.config.training.eval_batch
+    parts = [questions[start : start + size] for start in range(0, len(questions), size)]
+    with torch.inference_mode():
+        for batch in track(one_ahead(parts, examples.batch), f"{run.folder}", len(parts)):
+            score = examples.scores(batch, live_text=run.config.text.frozen_epochs is not None)
+            found += probabilities(score, torch.bincount(batch.question).tolist())
+    return found
+
+
+def count_right(examples: Examples, questions: Sequence[int], live_text: bool, each: Callable[[], None] = lambda: None) -> int:
+    """Count the questions whose right choice scores highest. ``each`` is called before every batch."""
+    examples.run.model.eval()
+    examples.run.encoder.eval()
+    size = examples.run.config.training.eval_batch
+    right = 0
+    with torch.inference_mode():
+        parts = [questions[start : start + size] for start in range(0, len(questions), size)]
+        for batch in one_ahead(parts, examples.batch):
+            each()
+            score = examples.scores(batch, live_text)
+            top = score.new_full((len(batch.first),), -torch.inf).scatter_reduce(0, batch.question, score, "amax")
+            # a tie goes to the first choice
+            best = (score == top[batch.question]).nonzero()[:, 0]
+            chosen = torch.full_like(batch.first, len(score)).scatter_reduce(0, batch.question[best], best, "amin")
+            right += int((chosen == batch.answer).sum())
+    return right
+
+
+def accuracy(examples: Examples, split: str, live_text: bool) -> float:
+    """The share of a split's questions whose right choice scores highest."""
+    questions = examples.data.answered_split(split)
+    return count_right(examples, questions, live_text) / len(questions)
+
+
+def most_edges_accuracy(data: PreparedData, split: str) -> float:
+    """The edge-count baseline: the choice whose concepts have most edges to the question's. t tied choices count 1/t each."""
+    total = 0.0
+    for q in data.answered_split(split):
+        counts = [edges_between(subgraph) for subgraph in data.subgraphs(q)]
+        best = [c for c, count in enumerate(counts) if count == max(counts)]
+        total += (data.questions[q].answer in best) / len(best)
+    return total / len(data.split(split))
+
+
+def require_same_graph(run: Run, data: PreparedData) -> None:
+    """Refuse data that was prepared from another graph than the run's."""
+    if data.about["graph_fingerprint"] != run.graph.fingerprint:
+        raise UserError(f"{data.folder} was prepared from another graph than the run's; prepare the questions again.")

@@ -1,0 +1,29 @@
+"""Answers in batches equal answers one at a time."""
+
+from typing import Any
+
+import pytest
+
+from mhgrn.inference import Answer, QuestionAnswerer
+from mhgrn.questions.question import Question
+
+
+def assert_equal(one: Answer, other: Answer) -> None:
+    """Equal up to the last digits of numbers, which depend on the batch."""
+    assert (one.question, one.choice, one.concepts, one.notes) == (other.question, other.choice, other.concepts, other.notes)
+    assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+    assert one.masses == (other.masses and pytest.approx(other.masses, abs=1e-5))
+    assert one.without_graph == (other.without_graph and pytest.approx(other.without_graph, abs=1e-5))
+    assert [(p.facts, p.concepts, p.ties) for p in one.paths] == [(p.facts, p.concepts, p.ties) for p in other.paths]
+    assert [p.probability for p in one.paths] == pytest.approx([p.probability for p in other.paths], abs=1e-5)
+    without = [[after for p in answer.paths for after in p.without or ()] for answer in (one, other)]
+    assert without[0] == pytest.approx(without[1], abs=1e-5)
+
+
+def assert_batches_equal_single_answers(qa: QuestionAnswerer, questions: list[Question], **options: Any) -> None:
+    single = [qa.answer(question, **options) for question in questions]
+    for size in (2, 3, len(questions)):
+        many = list(qa.ask_many(questions, batch_size=size, **options))
+        assert len(many) == len(single)
+        for one, other in zip(many, single, strict=True):
+            assert_equal(one, other)

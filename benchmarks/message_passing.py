@@ -39,7 +39,7 @@ from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.batching.walk_store import WalkStore
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
-from mhgrn.features.sources import RandomFeatures
+from mhgrn.features import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages

@@ -11,6 +11,7 @@ import pytest
 from harness import LAUNCH, Command, Project, Refused, contents
 
 from forking import Forked
+from mhgrn.features import encoded
 from mhgrn.kg import KnowledgeGraph
 from tiny_encoder import letter_encoder
 
@@ -84,7 +85,10 @@ CASES: dict[str, tuple[Callable[[Project], list[object]], list[str]]] = {
         lambda p: [p.graph, spoilt(p.root / "v.txt", b"cat 1\n"), "--from", "vectors", "--estimate"],
         ["--estimate is for --from names or triples"],
     ),
-    "epochs of names": (lambda p: [p.graph, "--from", "names", "--epochs", 3], ["--epochs is for --from transe"]),
+    "epochs of names": (
+        lambda p: [p.graph, "--from", "names", "--epochs", 3],
+        ["--epochs is for --from transe, not"],
+    ),
     "a malformed row": (
         lambda p: [p.graph, spoilt(p.root / "v.txt", b"cat 1 2\ndog 1\n"), "--from", "vectors"],
         ["{root}/v.txt:2: 1 numbers after the word"],
@@ -97,7 +101,10 @@ CASES: dict[str, tuple[Callable[[Project], list[object]], list[str]]] = {
         lambda p: [p.graph, spoilt(p.root / "v.txt", b""), "--from", "vectors"],
         ["{root}/v.txt is empty"],
     ),
-    "an unknown source": (lambda p: [p.graph, "--from", "tripels"], ["--from", "tripels", "triples"]),
+    "an unknown source": (
+        lambda p: [p.graph, "--from", "tripels"],
+        ["source of node features 'tripels'. Did you mean triples?"],
+    ),
 }
 
 
@@ -126,8 +133,8 @@ encoded.STEP = 20
 )
 
 
-def start(project: Project, encoder: Path, output: Path, largest_file: int = 0) -> Forked:
-    args = ["features", "build", str(project.graph), "--encoder", str(encoder), "-o", str(output)]
+def start(project: Project, encoder: Path, output: Path, largest_file: int = 0, more: tuple[str, ...] = ()) -> Forked:
+    args = ["features", "build", str(project.graph), "--encoder", str(encoder), "-o", str(output), *more]
     return Forked(SMALL_STEPS, str(largest_file), *args)
 
 
@@ -140,9 +147,10 @@ def test_a_full_disk_is_told_before_the_work_and_leaves_nothing(own: Project, le
     assert contents(own.root) == before
 
 
-def test_ctrl_c_keeps_what_is_done(own: Project, letters: Path) -> None:
-    whole = start(own, letters, own.root / "whole")
-    stopped = start(own, letters, own.root / "made")
+def test_ctrl_c_keeps_what_is_done(own: Project, letters: Path, here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoded, "STEP", 20)
+    build = ("features", "build", own.graph, "--encoder", letters, "--max-triples-per-concept", "1", "-o")
+    stopped = start(own, letters, own.root / "made", more=("--max-triples-per-concept", "1"))
     record = own.root / ".made.unfinished" / "step.safetensors"
     while not record.exists() and stopped.poll() is None:
         time.sleep(0.01)
@@ -153,7 +161,6 @@ def test_ctrl_c_keeps_what_is_done(own: Project, letters: Path) -> None:
     assert first.startswith("stopped after ")
     assert last == "mhgrn: interrupted."
     assert not (own.root / "made").exists()
-    on = start(own, letters, own.root / "made")
-    assert "going on after " in on.communicate()[1]
-    assert on.returncode == whole.wait() == 0
+    assert "resuming after " in here(*build, own.root / "made").err
+    assert here(*build, own.root / "whole").code == 0
     assert contents(own.root / "made") == contents(own.root / "whole")

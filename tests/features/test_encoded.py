@@ -15,8 +15,10 @@ from harness import contents
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FeatureFolder, NameFeatures
 from mhgrn.features.accumulate import Accumulator
-from mhgrn.features.encoded import Occurrences, Work, feature_encoder, from_names, from_triples
-from mhgrn.features.verbalize import BATCH, span_sums, verbalise
+from mhgrn.features.encoded import ResumableBuild, feature_encoder
+from mhgrn.features.sources.names import NameSource
+from mhgrn.features.sources.triples import Occurrences, TripleSettings, TripleSource
+from mhgrn.features.verbalize import BATCH, span_sums, verbalize
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.tensors import save_tensors
 from mhgrn.kg import KnowledgeGraph
@@ -64,7 +66,7 @@ def naive(graph: KnowledgeGraph, encoder: TextEncoder, most: int | None = None) 
     tokens: dict[int, list[tuple[torch.Tensor, int]]] = defaultdict(list)
     for fact in order:
         head, tail = int(heads[fact]), int(graph.tail[fact])
-        sentence = verbalise(graph.name(head), graph.schema.relations[graph.relation[fact]], graph.name(tail))
+        sentence = verbalize(graph.name(head), graph.schema.relations[graph.relation[fact]], graph.name(tail))
         sums, counts = span_sums(encoder, [sentence])
         for side, concept in enumerate((head, tail)):
             if most is None or len(tokens[concept]) < most:
@@ -83,7 +85,7 @@ def test_a_concepts_vector_is_the_mean_over_its_tokens_in_its_triples(
     most: int | None, many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 100)
-    made = from_triples(many_facts, encoder, max_triples_per_concept=most).build(tmp_path / "made")
+    made = TripleSource(many_facts, TripleSettings(max_triples_per_concept=most), encoder).plan().build(tmp_path / "made")
     assert_equals(made, naive(many_facts, encoder, most))
     assert made.missing == len(many_facts) - len(made.concepts)
 
@@ -91,16 +93,16 @@ def test_a_concepts_vector_is_the_mean_over_its_tokens_in_its_triples(
 def test_batches_and_steps_of_any_size_agree(
     many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [from_triples(many_facts, encoder).build(tmp_path / "64")]
-    monkeypatch.setattr("mhgrn.features.encoded.span_sums", lambda encoder, sentences: span_sums(encoder, sentences, 7))
+    made = [TripleSource(many_facts, None, encoder).plan().build(tmp_path / "64")]
+    monkeypatch.setattr("mhgrn.features.sources.triples.span_sums", lambda encoder, sentences: span_sums(encoder, sentences, 7))
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 33)
-    made.append(from_triples(many_facts, encoder).build(tmp_path / "7"))
+    made.append(TripleSource(many_facts, None, encoder).plan().build(tmp_path / "7"))
     np.testing.assert_allclose(*(m.vectors.astype(np.float32) for m in made), atol=1e-3, rtol=1e-3)
 
 
 def test_the_built_in_encoder_on_real_names(graph: KnowledgeGraph, tmp_path: Path) -> None:
     minilm = feature_encoder()
-    made = from_triples(graph, minilm).build(None)
+    made = TripleSource(graph, None, minilm).plan().build(None)
     assert_equals(made, naive(graph, minilm))
     assert made.folder.parent == tmp_path / "graph" / "features"
     cat, dog, office = (made.vectors[graph.id(name)].astype(np.float32) for name in ("cat", "dog", "office"))
@@ -110,16 +112,16 @@ def test_the_built_in_encoder_on_real_names(graph: KnowledgeGraph, tmp_path: Pat
 def test_only_what_prepared_data_reaches_is_built_and_is_the_same(
     starter_graph: KnowledgeGraph, small_data: PreparedData, encoder: TextEncoder, tmp_path: Path
 ) -> None:
-    some = from_triples(starter_graph, encoder, [small_data.folder])
-    everything = from_triples(starter_graph, encoder)
+    some = TripleSource(starter_graph, None, encoder).plan([small_data.folder])
+    everything = TripleSource(starter_graph, None, encoder).plan()
     assert some.items < everything.items == starter_graph.fact_count
     few, all_of_them = some.build(tmp_path / "some"), everything.build(tmp_path / "all")
     np.testing.assert_array_equal(few.concepts, small_data.used)
     expected = all_of_them.vectors[np.searchsorted(all_of_them.concepts, few.concepts)]
     np.testing.assert_allclose(few.vectors.astype(np.float32), expected.astype(np.float32), atol=1e-3, rtol=1e-3)
-    capped = from_triples(starter_graph, encoder, [small_data.folder], max_triples_per_concept=2)
+    capped = TripleSource(starter_graph, TripleSettings(max_triples_per_concept=2), encoder).plan([small_data.folder])
     assert capped.items < some.items
-    both = from_triples(starter_graph, encoder, max_triples_per_concept=2).build(tmp_path / "capped")
+    both = TripleSource(starter_graph, TripleSettings(max_triples_per_concept=2), encoder).plan().build(tmp_path / "capped")
     np.testing.assert_allclose(
         capped.build(tmp_path / "few").vectors.astype(np.float32),
         both.vectors[np.searchsorted(both.concepts, few.concepts)].astype(np.float32),
@@ -142,7 +144,7 @@ def test_occurrences_are_counted_by_hand(most: int | None, many_facts: Knowledge
 
 
 def test_names_are_those_of_name_features(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
-    made = from_names(graph, encoder).build(None)
+    made = NameSource(graph, None, encoder).plan().build(None)
     everything = torch.arange(len(graph))
     expected = NameFeatures(graph, encoder).rows(everything)
     torch.testing.assert_close(BuiltFeatures(graph, made.folder, encoder).rows(everything), expected, atol=1e-3, rtol=1e-3)
@@ -151,27 +153,27 @@ def test_names_are_those_of_name_features(graph: KnowledgeGraph, encoder: TextEn
 def test_what_is_there_already_is_not_made_again(
     graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = from_triples(graph, encoder).build(None)
+    made = TripleSource(graph, None, encoder).plan().build(None)
     before = contents(made.folder)
-    monkeypatch.setattr("mhgrn.features.encoded.span_sums", lambda *_: pytest.fail("made again"))
-    assert from_triples(graph, encoder).build(None).folder == made.folder
+    monkeypatch.setattr("mhgrn.features.sources.triples.span_sums", lambda *_: pytest.fail("made again"))
+    assert TripleSource(graph, None, encoder).plan().build(None).folder == made.folder
     assert contents(made.folder) == before
     with pytest.raises(pytest.fail.Exception):
-        from_triples(graph, encoder, max_triples_per_concept=1).build(None)
+        TripleSource(graph, TripleSettings(max_triples_per_concept=1), encoder).plan().build(None)
 
 
 class Stopped(BaseException):
     """Stands for a kill: nothing catches it."""
 
 
-@pytest.mark.parametrize("where", ["encoded.span_sums", "accumulate.save_tensors", "accumulate.Accumulator._put"])
+@pytest.mark.parametrize("where", ["sources.triples.span_sums", "accumulate.save_tensors", "accumulate.Accumulator._put"])
 def test_a_build_stopped_anywhere_goes_on_and_ends_in_the_same_bytes(
     where: str, many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 100)
-    whole = contents(from_triples(many_facts, encoder).build(tmp_path / "whole").folder)
+    whole = contents(TripleSource(many_facts, None, encoder).plan().build(tmp_path / "whole").folder)
     put = Accumulator._put
-    true = {"encoded.span_sums": span_sums, "accumulate.save_tensors": save_tensors, "accumulate.Accumulator._put": put}
+    true = {"sources.triples.span_sums": span_sums, "accumulate.save_tensors": save_tensors, "accumulate.Accumulator._put": put}
     calls = 0
 
     def every_third_stops(*args: object) -> object:
@@ -185,7 +187,7 @@ def test_a_build_stopped_anywhere_goes_on_and_ends_in_the_same_bytes(
     stops = 0
     while not (tmp_path / "made").exists():
         try:
-            from_triples(many_facts, encoder).build(tmp_path / "made")
+            TripleSource(many_facts, None, encoder).plan().build(tmp_path / "made")
         except Stopped:
             stops += 1
             assert not (tmp_path / "made").exists()
@@ -201,19 +203,19 @@ def test_a_killed_build_goes_on_and_ends_in_the_same_bytes(
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 5)
     dice = random.Random(kills)
     began = time.monotonic()
-    whole = contents(from_triples(many_facts, encoder).build(tmp_path / "whole").folder)
+    whole = contents(TripleSource(many_facts, None, encoder).plan().build(tmp_path / "whole").folder)
     lasts = time.monotonic() - began
     killed = 0
     while killed < kills and not (tmp_path / "made").exists():
         child = os.fork()
         if child == 0:
-            from_triples(many_facts, encoder).build(tmp_path / "made")
+            TripleSource(many_facts, None, encoder).plan().build(tmp_path / "made")
             os._exit(0)
         time.sleep(dice.uniform(0.02, 1.5 * lasts / kills))
         os.kill(child, signal.SIGKILL)
         killed += os.waitpid(child, 0)[1] == signal.SIGKILL
     assert killed > 3
-    assert contents(from_triples(many_facts, encoder).build(tmp_path / "made").folder) == whole
+    assert contents(TripleSource(many_facts, None, encoder).plan().build(tmp_path / "made").folder) == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "whole"]
 
 
@@ -224,10 +226,10 @@ def begun(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> tuple[Work, Path]:
+) -> tuple[ResumableBuild, Path]:
     """A build that was interrupted after its third step."""
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 100)
-    work = from_triples(many_facts, encoder)
+    work = TripleSource(many_facts, None, encoder).plan()
     steps = 0
 
     def encode(numbers: np.ndarray) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
@@ -238,12 +240,12 @@ def begun(
         return work.encode(numbers)
 
     with pytest.raises(KeyboardInterrupt):
-        Work(work.request, work.items, work.dim, encode).build(tmp_path / "made")
-    assert f"stopped after 300 of {work.items} triples; the same command goes on" in capsys.readouterr().err
+        ResumableBuild(work.request, work.items, work.dim, encode).build(tmp_path / "made")
+    assert f"stopped after 300 of {work.items} triples; the same command resumes" in capsys.readouterr().err
     return work, tmp_path / "made"
 
 
-def test_an_interrupted_build_does_the_rest_only(begun: tuple[Work, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_build_does_the_rest_only(begun: tuple[ResumableBuild, Path], capsys: pytest.CaptureFixture[str]) -> None:
     work, place = begun
     asked: list[np.ndarray] = []
 
@@ -251,22 +253,22 @@ def test_an_interrupted_build_does_the_rest_only(begun: tuple[Work, Path], capsy
         asked.append(numbers)
         return work.encode(numbers)
 
-    Work(work.request, work.items, work.dim, encode).build(place)
+    ResumableBuild(work.request, work.items, work.dim, encode).build(place)
     np.testing.assert_array_equal(np.concatenate(asked), np.arange(300, work.items))
-    assert f"going on after 300 of {work.items} triples" in capsys.readouterr().err
+    assert f"resuming after 300 of {work.items} triples" in capsys.readouterr().err
 
 
 def test_a_build_begun_otherwise_is_not_gone_on_with(
-    begun: tuple[Work, Path], many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path
+    begun: tuple[ResumableBuild, Path], many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path
 ) -> None:
     other = feature_encoder(str(letter_encoder(tmp_path / "other", seed=1)))
-    for work in (from_triples(many_facts, other), from_names(many_facts, encoder)):
+    for work in (TripleSource(many_facts, None, other).plan(), NameSource(many_facts, None, encoder).plan()):
         with pytest.raises(UserError, match=r"\.made\.unfinished was begun with other settings"):
             work.build(begun[1])
     begun[0].build(begun[1])
 
 
-def test_two_at_once_are_refused(begun: tuple[Work, Path]) -> None:
+def test_two_at_once_are_refused(begun: tuple[ResumableBuild, Path]) -> None:
     work, place = begun
     other = Accumulator(place, fingerprint(work.request.key, 100, BATCH), len(work.request.concepts), work.dim)
     with other, pytest.raises(UserError, match="another process is building"):
@@ -275,7 +277,7 @@ def test_two_at_once_are_refused(begun: tuple[Work, Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sums.npy", "counts.npy", "step.safetensors", "unfinished.json"])
-def test_damage_to_what_was_begun_is_told(name: str, begun: tuple[Work, Path]) -> None:
+def test_damage_to_what_was_begun_is_told(name: str, begun: tuple[ResumableBuild, Path]) -> None:
     work, place = begun
     file = place.parent / f".{place.name}.unfinished" / name
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -286,7 +288,7 @@ def test_damage_to_what_was_begun_is_told(name: str, begun: tuple[Work, Path]) -
 def test_the_time_is_told_beforehand(
     many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    work = from_triples(many_facts, encoder)
+    work = TripleSource(many_facts, None, encoder).plan()
     expected = work.estimate()
     assert expected.items == work.items == many_facts.fact_count
     assert expected.seconds == pytest.approx(work.items / expected.rate)
@@ -300,8 +302,8 @@ def test_the_time_is_told_beforehand(
 
 
 def test_a_graph_without_triples_is_refused(encoder: TextEncoder, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no triple to encode"):
-        from_triples(KnowledgeGraph.from_facts([]), encoder)
+    with pytest.raises(UserError, match="no triples to encode"):
+        TripleSource(KnowledgeGraph.from_facts([]), None, encoder).plan()
     with pytest.raises(UserError, match="name a folder"):
-        from_triples(KnowledgeGraph.from_facts(FACTS), encoder).build(None)
-    from_triples(KnowledgeGraph.from_facts(FACTS), encoder).build(tmp_path / "made")
+        TripleSource(KnowledgeGraph.from_facts(FACTS), None, encoder).plan().build(None)
+    TripleSource(KnowledgeGraph.from_facts(FACTS), None, encoder).plan().build(tmp_path / "made")

@@ -8,7 +8,7 @@ import pytest
 from harness import contents
 
 from mhgrn.errors import UserError
-from mhgrn.features.transe import from_transe
+from mhgrn.features.sources.transe import TransESettings, TransESource
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.schema import Schema
 
@@ -19,13 +19,13 @@ def test_without_pykeen_it_says_what_to_install(
     for name in ("pykeen", *(name for name in sys.modules if name.startswith("pykeen."))):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=r"pip install 'mhgrn\[transe\]'"):
-        from_transe(starter_graph, tmp_path / "made")
+        TransESource(starter_graph).build(tmp_path / "made")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_graph_without_facts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no fact to train on"):
-        from_transe(KnowledgeGraph.from_facts([]), tmp_path / "made")
+    with pytest.raises(UserError, match="no facts to train on"):
+        TransESource(KnowledgeGraph.from_facts([])).build(tmp_path / "made")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_facts_are_nearer_than_what_is_not_one_and_a_seed_gives_the_same_bytes(
     chain: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    made = from_transe(chain, tmp_path / "made", dim=16, epochs=60, seed=1)
+    made = TransESource(chain, TransESettings(dim=16, epochs=60, seed=1)).build(tmp_path / "made")
     assert made.concepts.tolist() == list(range(20))
     assert made.missing == 1
     assert made.relations is not None
@@ -53,7 +53,9 @@ def test_facts_are_nearer_than_what_is_not_one_and_a_seed_gives_the_same_bytes(
     distance = np.abs(entities[:, None] + made.relations[0] - entities[None]).sum(-1)
     true = distance[np.arange(19), np.arange(1, 20)].mean()
     assert true < 0.8 * distance.mean()
-    again, once_more, other = (from_transe(chain, tmp_path / f"{i}", epochs=2, seed=seed) for i, seed in enumerate((1, 1, 2)))
+    again, once_more, other = (
+        TransESource(chain, TransESettings(epochs=2, seed=seed)).build(tmp_path / f"{i}") for i, seed in enumerate((1, 1, 2))
+    )
     assert contents(again.folder) == contents(once_more.folder)
     assert not np.array_equal(again.vectors, other.vectors)
     assert not (tmp_path / "home").exists()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.features.vectors import VectorFile, from_vectors
+from mhgrn.features.sources.vectors import VectorFile, VectorSettings, VectorSource
 from mhgrn.kg import KnowledgeGraph
 
 NAMES = ["cat", "furniture_store", "store", "animal", "red_cat", "dog", "odd_thing"]
@@ -27,7 +27,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
 
 
 def found(graph: KnowledgeGraph, path: Path, **options: object) -> dict[str, list[float]]:
-    made = from_vectors(graph, path, path.parent / "made", **options)  # type: ignore[arg-type]
+    made = VectorSource(graph, VectorSettings(file=path, **options)).build(path.parent / "made")  # type: ignore[arg-type]
     assert made.missing == len(graph) - len(made.concepts)
     return {graph.name(int(c)): v.tolist() for c, v in zip(made.concepts, made.vectors, strict=True)}
 
@@ -66,7 +66,7 @@ def test_a_name_goes_before_its_words_and_its_words_before_nothing(
         if name in rows or words:
             expected[name] = rows[name] if name in rows else np.mean(words, axis=0)
     if not expected:
-        with pytest.raises(UserError, match="has a vector for none of the 7 concepts"):
+        with pytest.raises(UserError, match="has no vector for any of the 7 concepts"):
             found(graph, path)
         return
     made = found(graph, path)
@@ -95,23 +95,23 @@ def test_another_language_is_read_if_asked(graph: KnowledgeGraph, tmp_path: Path
         (b"cat\ndog\n", r"vectors\.txt:1: not a row of word vectors"),
         (b"cat 1 2\ndog 1\n", r"vectors\.txt:2: 1 numbers after the word, separated by spaces, not 2 as in the first row"),
         (b"cat 1 2\ndog 1 2 3\n", r"vectors\.txt:2: 3 numbers .* not 2 as in the first row"),
-        (b"2 3\ncat 1 2\ndog 1 2\n", r"vectors\.txt:2: 2 numbers .* not 3 as the first line says"),
+        (b"2 3\ncat 1 2\ndog 1 2\n", r"vectors\.txt:2: 2 numbers .* not 3 as in the first line"),
         (b"cat 1 2\ndog 1 x\n", r"vectors\.txt:2: 'x' is not a number"),
         (b"cat 1 2\ndog 1  2\n", r"vectors\.txt:2: 3 numbers"),
         (b"cat 1 2\ndog nan 2\n", r"vectors\.txt:2: a number is infinite, not a number"),
         (b"cat 1 2\ndog -inf 2\n", r"vectors\.txt:2: a number is infinite"),
         (b"cat 1 2\ndog 70000 2\n", r"vectors\.txt:2: .*too large for 16-bit"),
         (b"cat 1 2\n\xe9t\xe9 1 2\n", r"vectors\.txt:2: not UTF-8 text"),
-        (b"3 2\ncat 1 2\ndog 1 2\n", r"vectors\.txt:1 speaks of 3 rows, but there are 2; is the file whole\?"),
+        (b"3 2\ncat 1 2\ndog 1 2\n", r"vectors\.txt:1 declares 3 rows, but there are 2; is the file complete\?"),
         (b"PK\x03\x04 whatever\n", r"vectors\.txt is a zip archive"),
-        (b"zxqv 1 2\n", r"vectors\.txt has a vector for none of the 7 concepts"),
+        (b"zxqv 1 2\n", r"vectors\.txt has no vector for any of the 7 concepts"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(graph: KnowledgeGraph, tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "vectors.txt"
     path.write_bytes(text)
     with pytest.raises(UserError, match=message):
-        from_vectors(graph, path, tmp_path / "made")
+        VectorSource(graph, VectorSettings(file=path)).build(tmp_path / "made")
     assert [p.name for p in tmp_path.iterdir()] == ["vectors.txt"]
 
 
@@ -126,4 +126,4 @@ def test_what_cannot_be_unpacked_is_told(graph: KnowledgeGraph, tmp_path: Path) 
     for text in (packed[: len(packed) // 2], bytes(spoilt), b"cat 1 2\n", packed[:15]):
         path.write_bytes(text)
         with pytest.raises(UserError, match=r"vectors\.txt\.gz(:\d+: | cannot be unpacked)"):
-            from_vectors(graph, path, tmp_path / "made")
+            VectorSource(graph, VectorSettings(file=path)).build(tmp_path / "made")

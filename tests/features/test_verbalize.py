@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
 from mhgrn.features.encoded import feature_encoder
-from mhgrn.features.verbalize import Sentence, check_offsets, name_sentence, name_vectors, span_sums, verbalise
+from mhgrn.features.verbalize import Sentence, check_offsets, name_sentence, name_vectors, span_sums, verbalize
 from mhgrn.kg.schema import Relation
 from mhgrn.text.encoder import TextEncoder
 from tiny_encoder import LETTERS, letter_encoder
@@ -37,7 +37,7 @@ def one_at_a_time(encoder: TextEncoder, sentence: Sentence) -> tuple[list[torch.
 def test_spans_get_the_vectors_of_their_tokens_whatever_the_batch(
     encoder: TextEncoder, facts: list[tuple[str, str, str]], batch: int
 ) -> None:
-    sentences = [verbalise(head, Relation("r", ("r",), gloss), tail) for head, gloss, tail in facts]
+    sentences = [verbalize(head, Relation("r", ("r",), gloss), tail) for head, gloss, tail in facts]
     sums, counts = span_sums(encoder, sentences, batch)
     for i, sentence in enumerate(sentences):
         expected, numbers = one_at_a_time(encoder, sentence)
@@ -47,14 +47,14 @@ def test_spans_get_the_vectors_of_their_tokens_whatever_the_batch(
 
 @given(NAMES, NAMES)
 def test_the_spans_of_a_sentence_are_its_names(head: str, tail: str) -> None:
-    text, spans = verbalise(head, Relation("IsA", ("IsA",), "is a kind of"), tail)
+    text, spans = verbalize(head, Relation("IsA", ("IsA",), "is a kind of"), tail)
     assert [text[start:end] for start, end in spans] == [head.replace("_", " "), tail.replace("_", " ")]
     assert text == f"{head} is a kind of {tail}".replace("_", " ")
 
 
 def test_what_is_past_the_longest_input_is_not_read(encoder: TextEncoder) -> None:
     relation = Relation("r", ("r",), "is")
-    _, counts = span_sums(encoder, [verbalise("_".join("x" * 150), relation, "tail"), verbalise("cat", relation, "tail")])
+    _, counts = span_sums(encoder, [verbalize("_".join("x" * 150), relation, "tail"), verbalize("cat", relation, "tail")])
     assert counts[0, 0] > 60
     assert counts[0, 1] == 0
     assert counts[1, 1] == 4

@@ -32,7 +32,7 @@ from mhgrn_reproduction.summary import FORMAT, SUMMARY, summarise
 from mhgrn_reproduction.tables import FIGURE, TABLE, draw, markdown, try_to_draw
 
 if TYPE_CHECKING:
-    from mhgrn.features.encoded import Work
+    from mhgrn.features.encoded import ResumableBuild
 
 PAPER_SEEDS = 4
 PLAN = "plan.json"
@@ -76,7 +76,7 @@ class _Setup:
     graph: Path | None
     notes: list[str]
     data: dict[str, PreparedData] = field(default_factory=dict)  # by name
-    works: dict[tuple[str, str], "Work"] = field(default_factory=dict)  # by data set and text encoder
+    works: dict[tuple[str, str], "ResumableBuild"] = field(default_factory=dict)  # by data set and text encoder
 
     @property
     def encoder(self) -> str:
@@ -93,7 +93,7 @@ class _Setup:
             self.data[name] = self.request.sources.prepared(name, self.text)
         return self.data[name]
 
-    def features(self, data: str, encoder: str) -> "Work":
+    def features(self, data: str, encoder: str) -> "ResumableBuild":
         """What ``features: triples`` are for a data set; built or not."""
         key = data, encoder
         if key not in self.works:

@@ -17,7 +17,7 @@ from mhgrn_reproduction.papers import TextSettings
 from mhgrn_reproduction.retrieval import retrieve_into
 
 if TYPE_CHECKING:
-    from mhgrn.features.encoded import Work
+    from mhgrn.features.encoded import ResumableBuild
 
 COMMONSENSEQA, OPENBOOKQA = ("commonsenseqa", "csqa"), ("openbookqa", "obqa")
 FOLDERS = {
@@ -94,11 +94,12 @@ class Sources:
             built.save(place)
         return KnowledgeGraph.load(place)
 
-    def features(self, text: TextSettings, encoder: str, data: PreparedData) -> "Work":
+    def features(self, text: TextSettings, encoder: str, data: PreparedData) -> "ResumableBuild":
         """Node features from triples for the concepts that a data set reaches, to be built among the graph's features."""
-        from mhgrn.features.encoded import feature_encoder, from_triples
+        from mhgrn.features.sources.triples import TripleSettings, TripleSource
 
-        return from_triples(self.graph(text), feature_encoder(encoder), [data.folder], text.max_triples_per_concept)
+        settings = TripleSettings(encoder=encoder, max_triples_per_concept=text.max_triples_per_concept)
+        return TripleSource(self.graph(text), settings).plan([data.folder])
 
     def _with_retrieved_facts(self, source: Path) -> Path:
         book = source / "openbook.txt"

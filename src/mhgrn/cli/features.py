@@ -2,30 +2,32 @@
 
 import json
 import shlex
-from enum import StrEnum
+import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from mhgrn.cli._options import AsJson, GraphFolder
 
 if TYPE_CHECKING:
-    from mhgrn.features import FeatureFolder
+    from mhgrn.features import FeatureFolder, FeatureSource
+    from mhgrn.kg import KnowledgeGraph
+    from mhgrn.settings import Settings
 
 app = typer.Typer(help="Build node features: a vector for each concept of a graph.", no_args_is_help=True, rich_help_panel="Data")
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps `build` a sub-command."""
+@app.command()
+def sources() -> None:
+    """List the sources of node features, those of installed packages included."""
+    from mhgrn.features.loading import FEATURE_SOURCES
 
-
-class Source(StrEnum):
-    triples = "triples"
-    names = "names"
-    vectors = "vectors"
-    transe = "transe"
+    found = FEATURE_SOURCES.load_usable(lambda error: print(f"mhgrn: {error}", file=sys.stderr))
+    width = max(map(len, found))
+    for name, source in found.items():
+        print(f"{name:<{width}}  {source.summary}")
 
 
 @app.command()
@@ -35,14 +37,15 @@ def build(
         Path | None,
         typer.Argument(help="With --from vectors: word vectors as text (Numberbatch, word2vec, GloVe; .gz).", show_default=False),
     ] = None,
-    source: Annotated[
-        Source,
+    name: Annotated[
+        str,
         typer.Option(
             "--from",
+            metavar="SOURCE",
             help="triples: encode all triples of a concept and pool its tokens, as in the paper. names: encode its name."
-            " vectors: read a file of word vectors. transe: train TransE on the graph.",
+            " vectors: read a file of word vectors. transe: train TransE on the graph. `mhgrn features sources` lists all.",
         ),
-    ] = Source.triples,
+    ] = "triples",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. Unset: a folder in GRAPH/features.", show_default=False)
     ] = None,
@@ -68,51 +71,78 @@ def build(
     dim: Annotated[int | None, typer.Option(min=1, help="transe: width of the vectors. Unset: 100.", show_default=False)] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="transe: training epochs. Unset: 100.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="transe: random seed. Unset: 0.", show_default=False)] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the source. May be repeated.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a features folder and print the setting that uses it. An interrupted build from triples or names resumes."""
-    from mhgrn.errors import UserError
+    from mhgrn.features.loading import FEATURE_SOURCES
     from mhgrn.kg import KnowledgeGraph
+    from mhgrn.settings import parse_override
 
-    encoded = {Source.triples, Source.names}
-    for option, given, sources in (
-        ("FILE", file is not None, {Source.vectors}),
-        ("--encoder", encoder is not None, encoded),
-        ("--estimate", estimate, encoded),
-        ("--max-triples-per-concept", max_triples_per_concept is not None, {Source.triples}),
-        ("--exact-names", exact_names, {Source.vectors}),
-        ("--language", language is not None, {Source.vectors}),
-        ("--dim", dim is not None, {Source.transe}),
-        ("--epochs", epochs is not None, {Source.transe}),
-        ("--seed", seed is not None, {Source.transe}),
-    ):
-        if given and source not in sources:
-            raise UserError(f"{option} is for --from {' or '.join(sorted(sources))}, not for --from {source}.")
-    if source == Source.vectors and file is None:
-        raise UserError("--from vectors needs a file: mhgrn features build GRAPH --from vectors FILE")
-    loaded = KnowledgeGraph.load(graph)
-    if file is not None:
-        from mhgrn.features.vectors import from_vectors
-
-        _print(from_vectors(loaded, file, output, only or (), not exact_names, language or "en"), as_json)
-    elif source == Source.transe:
-        from mhgrn.features.transe import from_transe
-
-        _print(from_transe(loaded, output, only or (), dim or 100, epochs or 100, seed or 0), as_json)
+    FEATURE_SOURCES.check(name)
+    options: dict[str, tuple[str, object]] = {
+        "FILE": ("file", file),
+        "--encoder": ("encoder", encoder),
+        "--max-triples-per-concept": ("max_triples_per_concept", max_triples_per_concept),
+        "--exact-names": ("mean_of_words", False if exact_names else None),
+        "--language": ("language", language),
+        "--dim": ("dim", dim),
+        "--epochs": ("epochs", epochs),
+        "--seed": ("seed", seed),
+    }
+    given = {option: (key, value) for option, (key, value) in options.items() if value is not None}
+    source = FEATURE_SOURCES.load(name)
+    for option, (key, _) in given.items():
+        if key not in source.Settings.model_fields:
+            _refuse(option, name, [n for n, other in _built_in().items() if key in other.Settings.model_fields])
+    settings = dict(given.values())
+    for path, value in map(parse_override, changes or ()):
+        settings[".".join(path)] = value
+    if estimate:
+        _estimate(source, KnowledgeGraph.load(graph), settings, only or (), as_json)
     else:
-        from mhgrn.features.encoded import feature_encoder, from_names, from_triples
+        _print(source(KnowledgeGraph.load(graph), _validated(source, settings)).build(output, only or ()), as_json)
 
-        text = feature_encoder(encoder or "minilm")
-        if source == Source.triples:
-            work = from_triples(loaded, text, only or (), max_triples_per_concept)
-        else:
-            work = from_names(loaded, text, only or ())
-        if not estimate:
-            _print(work.build(output), as_json)
-            return
-        expected = work.estimate()
-        about = {"to_encode": expected.items, "rate": expected.rate, "seconds": expected.seconds, "bytes": expected.bytes}
-        print(json.dumps(about) if as_json else expected)
+
+def _built_in() -> "dict[str, type[FeatureSource]]":
+    from mhgrn.features.loading import FEATURE_SOURCES
+
+    return {name: FEATURE_SOURCES.load(name) for name in FEATURE_SOURCES.built_in()}
+
+
+def _refuse(option: str, name: str, others: list[str]) -> NoReturn:
+    """Refuse an option that is for other sources."""
+    from mhgrn.errors import UserError
+
+    raise UserError(f"{option} is for --from {' or '.join(others)}, not for --from {name}.")
+
+
+def _validated(source: "type[FeatureSource]", given: dict[str, object]) -> "Settings":
+    from pydantic import ValidationError
+
+    from mhgrn.errors import UserError
+    from mhgrn.settings import validation_message
+
+    try:
+        return source.Settings.model_validate(given)
+    except ValidationError as error:
+        raise UserError(f"--from {source.name}: {validation_message(error, source.Settings, 'setting')}") from None
+
+
+def _estimate(
+    source: "type[FeatureSource]", graph: "KnowledgeGraph", given: dict[str, object], only: Iterable[Path], as_json: bool
+) -> None:
+    """Print the duration of a build."""
+    from mhgrn.features.encoded import EncodedSource
+
+    if not issubclass(source, EncodedSource):
+        _refuse("--estimate", source.name, [n for n, other in _built_in().items() if issubclass(other, EncodedSource)])
+    expected = source(graph, _validated(source, given)).plan(only).estimate()
+    about = {"to_encode": expected.items, "rate": expected.rate, "seconds": expected.seconds, "bytes": expected.bytes}
+    print(json.dumps(about) if as_json else expected)
 
 
 def _print(made: "FeatureFolder", as_json: bool) -> None:

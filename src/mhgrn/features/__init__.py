@@ -1,25 +1,22 @@
-"""Node features: a vector for each concept, from its name, its triples, a file, or at random for tests."""
+"""Node features: a vector for each concept of a graph."""
 
 from mhgrn.features.folder import FeatureFolder
-from mhgrn.features.sources import (
-    BuiltFeatures,
-    FileFeatures,
-    NameFeatures,
-    NodeFeatures,
-    NoFeatures,
-    RandomFeatures,
-    open_features,
-)
-from mhgrn.features.verbalize import verbalise
+from mhgrn.features.loading import open_features
+from mhgrn.features.node_features import BuiltFeatures, FileFeatures, NodeFeatures, NoFeatures
+from mhgrn.features.source import FeatureSource
+from mhgrn.features.sources.names import NameFeatures
+from mhgrn.features.sources.random import RandomFeatures
+from mhgrn.features.verbalize import verbalize
 
 __all__ = [
     "BuiltFeatures",
     "FeatureFolder",
+    "FeatureSource",
     "FileFeatures",
     "NameFeatures",
     "NoFeatures",
     "NodeFeatures",
     "RandomFeatures",
     "open_features",
-    "verbalise",
+    "verbalize",
 ]

@@ -1,87 +1,61 @@
-"""Features from a text encoder: of every triple a concept stands in (the paper's appendix C), or of its name."""
+"""Node features from a text encoder, in builds that can be interrupted and resumed."""
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
-import torch
+from pydantic import Field
 from torch import Tensor
 
-from mhgrn.errors import UserError
 from mhgrn.features.accumulate import Accumulator
-from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request, reached
-from mhgrn.features.verbalize import BATCH, check_offsets, name_vectors, span_sums, verbalise
+from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request
+from mhgrn.features.source import FeatureSource
+from mhgrn.features.verbalize import BATCH
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
+from mhgrn.settings import NoEffect
+from mhgrn.settings import Settings as AnySettings
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 
-STEP = 2048  # triples or names between two records of what is done
-SAMPLE = 256  # triples or names the rate is measured on
-LONG = 16 * STEP  # from so many on, the time is told beforehand
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # multiples of it, modulo 2⁶⁴, spread evenly
+STEP = 2048  # triples or names between two checkpoints
+SAMPLE = 256  # triples or names for measuring the rate
+LONG = 16 * STEP  # builds of this size print an estimate first
 
-Encoded = tuple[Ints, Tensor, Tensor]  # rows, sums, counts
-
-
-@dataclass(frozen=True)
-class Occurrences:
-    """The triples to encode, in an order of which every stretch is a fair sample, and whose vectors they count for."""
-
-    facts: Ints  # [t] numbers of the graph's facts
-    ends: Ints  # [t, 2] the row of head and of tail among the asked-for concepts, -1 where the occurrence does not count
-
-    @classmethod
-    def of(cls, graph: KnowledgeGraph, concepts: Ints, most: int | None = None) -> Self:
-        """All occurrences of ``concepts`` (ascending), or the first ``most`` of each in a fixed scattered order."""
-        row = np.full(len(graph), -1)
-        row[concepts] = np.arange(len(concepts))
-        order = np.argsort(np.arange(graph.fact_count, dtype=np.uint64) * GOLDEN)
-        ends = row[np.stack([graph.heads()[order], np.asarray(graph.tail)[order]], axis=1)]
-        if most is not None:
-            flat = ends.flatten()
-            by_row = np.argsort(flat, kind="stable")
-            first = np.searchsorted(flat[by_row], flat[by_row])
-            flat[by_row[np.arange(len(flat)) - first >= most]] = -1
-            ends = flat.reshape(-1, 2)
-        touched = (ends >= 0).any(axis=1)
-        return cls(order[touched], ends[touched])
-
-    def __len__(self) -> int:
-        return len(self.facts)
+EncodedRows = tuple[Ints, Tensor, Tensor]  # rows, sums, counts
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a build will take, measured on a sample, and what it needs on the disk."""
+    """The duration of a build, measured on a sample, and the disk space it needs."""
 
     items: int
-    rate: float  # items a second
+    rate: float  # items per second
     seconds: float
     bytes: int
 
     def __str__(self) -> str:
         rate = f"{self.rate:,.0f}" if self.rate >= 10 else f"{self.rate:.2g}"
-        return f"{self.items:,} to encode at {rate} a second: {_duration(self.seconds)}, {self.bytes / 1e9:.1f} GB of disk"
+        return f"{self.items:,} to encode at {rate} per second: {_duration(self.seconds)}, {self.bytes / 1e9:.1f} GB of disk"
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is to be encoded, in steps: ``encode`` makes the sums of the items with these numbers."""
+class ResumableBuild:
+    """A build in steps, each of which is a checkpoint. ``encode`` gives the sums and counts of the items with given numbers."""
 
     request: Request
     items: int
     dim: int
-    encode: Callable[[Ints], Encoded]
+    encode: Callable[[Ints], EncodedRows]
 
     def estimate(self, left: int | None = None) -> Estimate:
-        """Measure the rate on a few items from all over, twice: the first time warms up."""
+        """Measure the rate on a sample of all items, after a warm-up."""
         sample = np.unique(np.linspace(0, self.items - 1, min(SAMPLE, self.items)).astype(np.int64))
         self.encode(sample[: len(sample) // 4 + 1])
         began = time.perf_counter()
@@ -91,26 +65,26 @@ class Work:
         return Estimate(left, rate, left / rate, len(self.request.concepts) * (self.dim * 6 + 16))
 
     def build(self, folder: str | Path | None) -> FeatureFolder:
-        """Encode everything, from where an earlier build of the same stopped, and write the folder."""
+        """Encode all items and write the folder. An interrupted build of the same request is resumed."""
         place = check_replaceable(self.request.place(folder), MARKER, HOLDS)
         if (found := self.request.finished(place)) is not None:
-            say(f"{place} is there already.")
+            say(f"{place} is up to date.")
             return found
-        # other steps would add the same vectors in another order, and so end in other last digits
+        # another step size would add the same vectors in another order, which changes the last digits
         key = fingerprint(self.request.key, STEP, BATCH)
         with Accumulator(place, key, len(self.request.concepts), self.dim) as table:
             if table.steps:
-                say(f"going on after {self._done(table)}")
+                say(f"resuming after {self._done(table)}")
             left = self.items - table.steps * STEP
             if left >= LONG:
-                say(f"{self.estimate(left)}. It may be stopped at any time; the same command goes on where it stopped.")
+                say(f"{self.estimate(left)}. You can stop at any time; the same command resumes the build.")
             try:
                 with bar(f"encoding {self.request.source['from']}", self.items) as advance:
                     for start in range(table.steps * STEP, self.items, STEP):
                         advance(start)
                         table.add(*self.encode(np.arange(start, min(start + STEP, self.items))))
             except KeyboardInterrupt:
-                say(f"stopped after {self._done(table)}; the same command goes on from there.")
+                say(f"stopped after {self._done(table)}; the same command resumes the build.")
                 raise
             covered = self.request.concepts[table.covered()]
             written = self.request.write(place, covered, table.means(), self.dim)
@@ -122,58 +96,41 @@ class Work:
 
 
 def feature_encoder(name: str = "minilm") -> TextEncoder:
-    """A text encoder to make features with: any folder of a model will do, with a pooler or without."""
-    return load_text_encoder(TextEncoderSettings(encoder=name, pooling="mean"))  # type: ignore[call-arg]
+    """A text encoder for node features. Its texts are mean-pooled, so it needs no pooler."""
+    return load_text_encoder(TextEncoderSettings(encoder=name, pooling="mean"))
 
 
-def from_triples(
-    graph: KnowledgeGraph, encoder: TextEncoder, only: Iterable[str | Path] = (), max_triples_per_concept: int | None = None
-) -> Work:
-    """A concept's vector is the mean of its tokens' vectors over all triples it stands in, each put into words.
+class EncoderSettings(AnySettings):
+    encoder: Annotated[str, NoEffect()] = Field("minilm", description="a text encoder, as text.encoder; identified by its weights")
 
-    ``only`` names prepared data sets: just the concepts they reach get vectors, the same as otherwise, since all triples of
-    such a concept count. ``max_triples_per_concept`` takes so many of each concept's triples, scattered but always the same.
+
+class EncodedSource(FeatureSource):
+    """Base class of the sources that a text encoder makes; they can resume an interrupted build.
+
+    Args:
+        graph: The graph whose concepts get vectors.
+        settings: Options of the source.
+        encoder: The text encoder. None: the one that the settings name.
     """
-    check_offsets(encoder)
-    concepts = reached(graph, only)
-    occurrences = Occurrences.of(graph, concepts, max_triples_per_concept)
-    if not len(occurrences):
-        raise UserError(f"{graph.folder or 'the graph'} has no triple to encode.")
-    heads, tails, relations = graph.heads(), graph.tail, graph.schema.relations
 
-    def encode(numbers: Ints) -> Encoded:
-        facts, ends = occurrences.facts[numbers], occurrences.ends[numbers]
-        sentences = [
-            verbalise(graph.name(int(heads[f])), relations[int(graph.relation[f])], graph.name(int(tails[f]))) for f in facts
-        ]
-        sums, counts = span_sums(encoder, sentences)
-        counted = torch.from_numpy(ends >= 0)
-        return ends[ends >= 0], sums[counted], counts[counted]
+    Settings = EncoderSettings
+    settings: EncoderSettings
+    opens_directly = False
 
-    source = {
-        "from": "triples",
-        "templates": {relation.name: relation.templates for relation in relations},
-        "max_triples_per_concept": max_triples_per_concept,
-        "triples": len(occurrences),
-    }
-    return Work(Request(graph, concepts, source, _identity(encoder)), len(occurrences), encoder.width, encode)
+    def __init__(self, graph: KnowledgeGraph, settings: AnySettings | None = None, encoder: TextEncoder | None = None) -> None:
+        super().__init__(graph, settings)
+        self.encoder = feature_encoder(self.settings.encoder) if encoder is None else encoder
+        self.dim = self.encoder.width
 
+    def plan(self, only: Iterable[str | Path] = ()) -> "ResumableBuild":
+        """The work of a build: to estimate it, or to do it."""
+        raise NotImplementedError
 
-def from_names(graph: KnowledgeGraph, encoder: TextEncoder, only: Iterable[str | Path] = ()) -> Work:
-    """A concept's vector is the encoder's of its name."""
-    concepts = reached(graph, only)
-    if not len(concepts):
-        raise UserError(f"{graph.folder or 'the graph'} has no concept to encode.")
+    def build(self, folder: str | Path | None = None, only: Iterable[str | Path] = ()) -> FeatureFolder:
+        return self.plan(only).build(folder)
 
-    def encode(numbers: Ints) -> Encoded:
-        vectors = name_vectors(encoder, [graph.name(int(c)) for c in concepts[numbers]])
-        return numbers, vectors, torch.ones(len(numbers), dtype=torch.int64)
-
-    return Work(Request(graph, concepts, {"from": "names"}, _identity(encoder)), len(concepts), encoder.width, encode)
-
-
-def _identity(encoder: TextEncoder) -> dict[str, Any]:
-    return {"name": encoder.settings.encoder, "weights": encoder.identity()["weights"]}
+    def encoder_identity(self) -> dict[str, str]:
+        return {"name": self.encoder.settings.encoder, "weights": self.encoder.identity()["weights"]}
 
 
 def _duration(seconds: float) -> str:

@@ -24,12 +24,12 @@ class Sentence(NamedTuple):
     spans: tuple[tuple[int, int], ...]
 
 
-def verbalise(head: str, relation: Relation, tail: str) -> Sentence:
+def verbalize(head: str, relation: Relation, tail: str) -> Sentence:
     """A fact as a sentence; its spans are those of the head and of the tail.
 
     Of several templates each fact draws one, always the same.
 
-    >>> verbalise("office_desk", Relation("AtLocation", gloss="is at"), "school")
+    >>> verbalize("office_desk", Relation("AtLocation", gloss="is at"), "school")
     Sentence(text='office desk is at school', spans=((0, 11), (18, 24)))
     """
     text, *spans = relation.sentence(head, tail, crc32(f"{head}\t{tail}".encode()))

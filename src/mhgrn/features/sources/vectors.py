@@ -1,27 +1,29 @@
-"""Features from a text file of word vectors: Numberbatch, word2vec, GloVe."""
+"""Vectors from a text file of word vectors: Numberbatch, word2vec, GloVe."""
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from mhgrn.errors import UserError
-from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
+from mhgrn.features.folder import BLOCK, FeatureFolder, Request
+from mhgrn.features.source import FeatureSource
 from mhgrn.io.fingerprint import file_fingerprint
-from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.progress import bar, say
+from mhgrn.progress import bar
+from mhgrn.settings import NoEffect, Settings
 
-WIDEST = 65_536  # numbers a vector may have; more is some other kind of file
+WIDEST = 65_536  # largest width of a vector; a wider row means another kind of file
 
 
 class VectorFile:
-    """Rows of a text file, ``word number number …``, with or without word2vec's first line; ``.gz`` too."""
+    """A text file with rows ``word number number …``, with or without word2vec's first line. May be ``.gz``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +31,7 @@ class VectorFile:
             raise UserError(f"{path} does not exist; name a text file of word vectors.")
         with self._open() as file:
             fields = self._first_line(file)
-        self.declared: int | None = None  # rows, if the file says how many
+        self.declared: int | None = None  # number of rows, if the first line has it
         if len(fields) == 2 and all(field.isdigit() for field in fields):
             self.declared, self.dim = map(int, fields)
         else:
@@ -48,7 +50,7 @@ class VectorFile:
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(f"{self.path} cannot be unpacked ({error}).") from None
         if not line.strip():
-            raise UserError(f"{self.path} is empty: its first line should be a word with its numbers.")
+            raise UserError(f"{self.path} is empty; its first line should be a word with its numbers.")
         if line.startswith(b"PK\x03\x04"):
             raise UserError(f"{self.path} is a zip archive; unpack it first.")
         return line.split()
@@ -67,22 +69,22 @@ class VectorFile:
                     yield self._row(number, line.rstrip(b" \r\n").split(b" "))
                     count += 1
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise UserError(f"{self.path} cannot be unpacked to its end ({error}); is it whole?") from None
+                raise UserError(f"{self.path} cannot be unpacked ({error}); is it complete?") from None
         if self.declared not in (None, count):
-            raise UserError(f"{self.path}:1 speaks of {self.declared:,} rows, but there are {count:,}; is the file whole?")
+            raise UserError(f"{self.path}:1 declares {self.declared:,} rows, but there are {count:,}; is the file complete?")
 
     def _row(self, number: int, fields: list[bytes]) -> tuple[int, str, list[bytes]]:
         # GloVe has words with a space in them, so a row may have more fields than a word and its numbers
         if len(fields) <= self.dim or (len(fields) > self.dim + 1 and _is_number(fields[1])):
             raise UserError(
                 f"{self.path}:{number}: {len(fields) - 1} numbers after the word, separated by spaces, not {self.dim} as"
-                f" {'the first line says' if self.declared is not None else 'in the first row'}."
+                f" {'in the first line' if self.declared is not None else 'in the first row'}."
             )
         try:
             return number, b" ".join(fields[: -self.dim]).decode(), fields[-self.dim :]
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{self.path}:{number}: not UTF-8 text ({error.reason}); of word2vec's two forms only that of text is read."
+                f"{self.path}:{number}: not UTF-8 text ({error.reason}); word2vec's binary form is not supported."
             ) from None
 
     def numbers(self, line: int, fields: list[bytes]) -> NDArray[np.float32]:
@@ -106,7 +108,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def word_key(word: str, language: str) -> str | None:
-    """How a graph would name the concept of a file's word, but for its case; None for a ConceptNet URI of another language.
+    """The concept name of a word in a file, in the case of the file. None for a ConceptNet URI of another language.
 
     >>> word_key("/c/en/Furniture_store/n", "en"), word_key("New_York", "en"), word_key("/c/de/haus", "en")
     ('Furniture_store', 'New_York', None)
@@ -117,65 +119,76 @@ def word_key(word: str, language: str) -> str | None:
     return "_".join(word.split())
 
 
-def from_vectors(
-    graph: KnowledgeGraph,
-    path: str | Path,
-    folder: str | Path | None = None,
-    only: Iterable[str | Path] = (),
-    mean_of_words: bool = True,
-    language: str = "en",
-) -> FeatureFolder:
-    """A concept's vector is the file's for its name; failing that, and if so wished, the mean of those of its words.
+class VectorSettings(Settings):
+    file: Annotated[Path | None, NoEffect()] = Field(None, description="text file of word vectors; identified by its content")
+    mean_of_words: bool = Field(True, description="use the mean of a name's words if the file does not have the name")
+    language: str = Field("en", description="language of the ConceptNet URIs to read")
 
-    A row that is spelt as the concept is goes before one that differs in case; of equals, the first in the file counts.
+
+class VectorSource(FeatureSource):
+    """The vector of a concept is that of its name in a file of word vectors, or the mean of its words' vectors.
+
+    A row with the same spelling is preferred to one that differs in case. Of equal rows, the first is used.
     """
-    path = Path(path)
-    source = VectorFile(path)
-    concepts = reached(graph, only)
-    about = {"from": "vectors", "file": file_fingerprint(path), "mean_of_words": mean_of_words, "language": language}
-    request = Request(graph, concepts, about)
-    place = check_replaceable(request.place(folder), MARKER, HOLDS)
-    if (found := request.finished(place)) is not None:
-        say(f"{place} is there already.")
-        return found
-    names = [graph.name(int(c)) for c in concepts]
-    # each concept's name is looked for, and each word of a longer one
-    row_of = {name: row for row, name in enumerate(names)}
-    words: list[list[int]] = [
-        [row_of.setdefault(word, len(row_of)) for word in name.split("_") if word] if mean_of_words and "_" in name else []
-        for name in names
-    ]
-    existing = next(parent for parent in place.parents if parent.is_dir())
-    with TemporaryFile(dir=existing) as scratch:
-        table, at = _look_up(source, row_of, language, scratch)
-        usable = [[at[word] for word in found if at[word] >= 0] for found in words]
-        covered = np.array([at[row] >= 0 or bool(usable[row]) for row in range(len(names))], dtype=bool)
-        if not covered.any():
-            raise UserError(f"{path} has a vector for none of the {len(names):,} concepts; is it of another language?")
 
-        def blocks() -> Iterator[NDArray[Any]]:
-            rows = np.flatnonzero(covered)
-            for start in range(0, len(rows), BLOCK):
-                part = rows[start : start + BLOCK]
-                yield np.stack([table[at[r]] if at[r] >= 0 else table[usable[r]].mean(axis=0) for r in part])
+    name = "vectors"
+    summary = "a text file of word vectors: Numberbatch, word2vec, GloVe"
+    Settings = VectorSettings
+    settings: VectorSettings
+    opens_directly = False
+    always_in_key = ("mean_of_words", "language")
 
-        return request.write(place, concepts[covered], blocks(), source.dim)
+    def __init__(self, graph: KnowledgeGraph, settings: VectorSettings | None = None) -> None:
+        super().__init__(graph, settings)
+        if self.settings.file is None:
+            raise UserError("--from vectors needs a file: mhgrn features build GRAPH --from vectors FILE")
+        self.file = VectorFile(self.settings.file)
+        self.dim = self.file.dim
+
+    def content(self) -> dict[str, Any]:
+        return {"file": file_fingerprint(self.file.path)}
+
+    def write(self, request: Request, place: Path) -> FeatureFolder:
+        concepts = request.concepts
+        names = [self.graph.name(int(c)) for c in concepts]
+        row_of = {name: row for row, name in enumerate(names)}  # of names, and of the words of longer names
+        words: list[list[int]] = [
+            [row_of.setdefault(word, len(row_of)) for word in name.split("_") if word]
+            if self.settings.mean_of_words and "_" in name
+            else []
+            for name in names
+        ]
+        existing = next(parent for parent in place.parents if parent.is_dir())
+        with TemporaryFile(dir=existing) as scratch:
+            table, at = _look_up(self.file, row_of, self.settings.language, scratch)
+            usable = [[at[word] for word in found if at[word] >= 0] for found in words]
+            covered = np.array([at[row] >= 0 or bool(usable[row]) for row in range(len(names))], dtype=bool)
+            if not covered.any():
+                raise UserError(f"{self.file.path} has no vector for any of the {len(names):,} concepts; check its language.")
+
+            def blocks() -> Iterator[NDArray[Any]]:
+                rows = np.flatnonzero(covered)
+                for start in range(0, len(rows), BLOCK):
+                    part = rows[start : start + BLOCK]
+                    yield np.stack([table[at[r]] if at[r] >= 0 else table[usable[r]].mean(axis=0) for r in part])
+
+            return request.write(place, concepts[covered], blocks(), self.dim)
 
 
 def _look_up(source: VectorFile, row_of: dict[str, int], language: str, scratch: IO[bytes]) -> tuple[NDArray[Any], Ints]:
-    """The vectors of words in ``row_of``, in a table on disk; and which of its rows each word has, -1 for none."""
+    """The vectors of the words in ``row_of`` as a table on disk, and the row of each word in it, -1 for none."""
     at = np.full(len(row_of), -1, dtype=np.int64)
-    spelt_alike = np.zeros(len(row_of), dtype=bool)
+    same_case = np.zeros(len(row_of), dtype=bool)
     count = 0
     for line, word, fields in source.rows():
         key = word_key(word, language)
         if key is None:
             continue
         row = row_of.get(key.lower())
-        if row is None or spelt_alike[row] or (at[row] >= 0 and key != key.lower()):
+        if row is None or same_case[row] or (at[row] >= 0 and key != key.lower()):
             continue
         scratch.write(source.numbers(line, fields).tobytes())
-        at[row], spelt_alike[row] = count, key == key.lower()
+        at[row], same_case[row] = count, key == key.lower()
         count += 1
     scratch.flush()
     shape = (count, source.dim)

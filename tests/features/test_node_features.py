@@ -1,6 +1,5 @@
 """Node features: the right row for the right concept, whatever was asked before."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +9,10 @@ import torch
 
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, RandomFeatures, open_features
-from mhgrn.features.encoded import Work, from_names, from_triples
+from mhgrn.features.encoded import EncodedSource
 from mhgrn.features.folder import Request
+from mhgrn.features.sources.names import NameSource
+from mhgrn.features.sources.triples import TripleSource
 from mhgrn.io.tensors import load_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.encoder import TextEncoder
@@ -55,7 +56,7 @@ def test_a_file_must_be_a_matrix_of_floats(graph: KnowledgeGraph, table: Path, t
         FileFeatures(graph, tmp_path / "nowhere.npy")
     for wrong in (np.zeros(6), np.zeros((6, 4), dtype=int), np.zeros((6, 2, 2)), np.float32(3)):
         np.save(table, wrong)
-        with pytest.raises(UserError, match=r"a matrix of floats|not an array with rows"):
+        with pytest.raises(UserError, match=r"expected floats with one row per concept|not an array with rows"):
             FileFeatures(graph, table)
     table.write_bytes(b"not an array")
     with pytest.raises(UserError, match="damaged"):
@@ -67,8 +68,8 @@ def test_a_files_vocabulary_must_be_the_graphs(graph: KnowledgeGraph, table: Pat
     for names, message in (
         (NAMES[:-1], r"6 rows, features\.txt 5 names, the graph 6 concepts"),
         ([*NAMES, "more"], r"6 rows, features\.txt 7 names, the graph 6 concepts"),
-        ([*NAMES[:4], "dog", "shop"], r"features\.txt:5: 'dog' stands where the graph has 'shop'"),
-        ([*NAMES[:2], "furniture store", *NAMES[3:]], r"features\.txt:3: 'furniture store' stands where"),
+        ([*NAMES[:4], "dog", "shop"], r"features\.txt:5: 'dog', but the graph has 'shop' here"),
+        ([*NAMES[:2], "furniture store", *NAMES[3:]], r"features\.txt:3: 'furniture store', but the graph"),
     ):
         vocabulary.write_text("\n".join(names), encoding="utf-8")
         with pytest.raises(UserError, match=message):
@@ -115,7 +116,7 @@ def test_a_setting_names_its_source(graph: KnowledgeGraph, table: Path, encoder:
     ):
         features = open_features(source, graph, encoder)
         assert (type(features), features.dim) == (kind, dim)
-    with pytest.raises(UserError, match=r"nams does not exist; features are `names`, `random`, a \.npy file, or a folder made by"):
+    with pytest.raises(UserError, match=r"features=nams does not exist; give names, random, another installed source"):
         open_features("nams", graph, encoder)
     assert graph.folder is not None
     with pytest.raises(UserError, match=r"graph is not a features folder: it holds no features\.json"):
@@ -146,7 +147,7 @@ def test_who_has_no_vector_gets_its_words_mean_or_the_mean_and_is_counted(
     assert animal.tolist() == [4.5, 5.5, 6.5]  # none of its words is known
     assert capsys.readouterr().err == ""
     features.require(np.array([0, 1, 4, 4, 2]))
-    assert "no vector for 2 of 4 concepts; the means of their words' vectors stand in" in capsys.readouterr().err
+    assert "no vector for 2 of 4 concepts; using means of their words' vectors" in capsys.readouterr().err
     features.require(np.array([0, 2, 3]))
     assert capsys.readouterr().err == ""
 
@@ -176,19 +177,19 @@ def test_a_vector_that_is_no_vector_is_not_written(graph: KnowledgeGraph, tmp_pa
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("make", [from_triples, from_names])
+@pytest.mark.parametrize("make", [TripleSource, NameSource])
 def test_a_missing_concepts_vector_is_the_encoders_of_its_name(
-    make: Callable[..., Work], graph: KnowledgeGraph, encoder: TextEncoder, capsys: pytest.CaptureFixture[str]
+    make: type[EncodedSource], graph: KnowledgeGraph, encoder: TextEncoder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work = make(graph, encoder)
+    work = make(graph, None, encoder).plan()
     some = work.request.write(graph.folder / "some", np.array([0, 3]), [np.zeros((2, encoder.width))], encoder.width)
     features = BuiltFeatures(graph, some.folder, encoder)
     features.require(np.arange(6))
-    assert "no vector for 4 of 6 concepts; their names' vectors stand in" in capsys.readouterr().err
+    assert "no vector for 4 of 6 concepts; using vectors of their names" in capsys.readouterr().err
     with torch.inference_mode():
         inputs = encoder.tokenizer("furniture store", return_tensors="pt")
         of_tokens = encoder.model(**inputs).last_hidden_state[0, 1:-1].mean(0)
-        expected = encoder.embed(["furniture store"])[0] if make is from_names else of_tokens
+        expected = encoder.embed(["furniture store"])[0] if make is NameSource else of_tokens
     torch.testing.assert_close(features.rows(torch.tensor([2]))[0], expected, atol=1e-4, rtol=1e-4)
     other = load_text_encoder(TextEncoderSettings())  # type: ignore[call-arg]
     with torch.no_grad():
@@ -238,7 +239,7 @@ def test_kept_vectors_equal_fresh_ones_and_are_not_computed_again(
 def test_an_interrupted_computation_goes_on_where_it_stopped(
     graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mhgrn.features.sources.CHUNK", 2)
+    monkeypatch.setattr("mhgrn.features.sources.names.CHUNK", 2)
     embed_all = encoder.embed_all
     asked: list[str] = []
 

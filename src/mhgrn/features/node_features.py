@@ -1,4 +1,4 @@
-"""Where node features come from."""
+"""Node features as a model reads them."""
 
 import sys
 from collections.abc import Callable
@@ -15,26 +15,22 @@ from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.features.verbalize import name_sentence, name_vectors, span_sums
 from mhgrn.io.arrays import load_array
-from mhgrn.io.fingerprint import fingerprint
-from mhgrn.io.tensors import load_tensors, save_tensors
-from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
+from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import say
 
 if TYPE_CHECKING:
     from mhgrn.text.encoder import TextEncoder
 
-CHUNK = 16_384  # names encoded between two writes of the cache
-
 
 class NodeFeatures:
-    """Base class: features of the concepts that were asked for so far, as one table.
+    """Base class: a table of the features of all concepts that were needed so far.
 
-    A number from ``own`` on is not one of the stored graph's concepts but was added for one question: its features come from
-    its name, anew each time, since the number may later be another's.
+    Concepts from number ``own`` on are not in the stored graph: they were added for one question. Their features are computed from
+    their names each time, because another question may use the same number for another concept.
     """
 
-    dim: int
-    own = sys.maxsize
+    dim: int  # width of the vectors
+    own = sys.maxsize  # number of concepts in the stored graph
 
     def __init__(self) -> None:
         self._ids: Ints = np.zeros(0, dtype=np.int64)  # sorted
@@ -49,7 +45,7 @@ class NodeFeatures:
         raise NotImplementedError
 
     def require(self, concepts: Ints) -> None:
-        """Have the features of these concepts at hand."""
+        """Compute the features of these concepts, unless the table has them."""
         self._have(concepts)
 
     def _have(self, concepts: Ints) -> None:
@@ -58,12 +54,12 @@ class NodeFeatures:
             self._add(missing, self.compute(missing))
 
     def _missing(self, concepts: Ints) -> Ints:
-        """Those whose features are not at hand, ascending."""
+        """The concepts that the table lacks, ascending."""
         asked = concepts[concepts < self.own]
         return np.unique(asked[self._find(asked) < 0])
 
     def _find(self, concepts: Ints) -> Ints:
-        """Their places in the table, -1 for those that are not there."""
+        """The rows of concepts in the table, -1 for those that it lacks."""
         if not len(self._ids):
             return np.full(len(concepts), -1)
         places = np.minimum(np.searchsorted(self._ids, concepts), len(self._ids) - 1)
@@ -76,14 +72,14 @@ class NodeFeatures:
         self._ids, self._table = ids[order], table[torch.from_numpy(order)]
 
     def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
-        """The features of nodes: [N] → [N, dim]. ``graph`` names those that the stored graph lacks."""
+        """The features of nodes: [N] → [N, dim]. ``graph`` has the names of concepts that the stored graph lacks."""
         asked = concepts.cpu().numpy()
         is_own = asked < self.own
         places = self._find(asked[is_own])
         if len(places) and places.min() < 0:
             self._have(asked)
             places = self._find(asked[is_own])
-        found = self._table.view(-1, self.dim).index_select(0, torch.from_numpy(places))  # several times as fast as indexing
+        found = self._table.view(-1, self.dim).index_select(0, torch.from_numpy(places))  # several times faster than indexing
         if graph is None or is_own.all():
             return found
         both = torch.empty(len(asked), self.dim)
@@ -92,36 +88,8 @@ class NodeFeatures:
         return both
 
 
-class NameFeatures(NodeFeatures):
-    """The text encoder's vector of a concept's name, kept as float16 beside the graph once computed."""
-
-    def __init__(self, graph: KnowledgeGraph, encoder: "TextEncoder") -> None:
-        super().__init__()
-        self.graph, self.encoder, self.dim, self.own = graph, encoder, encoder.width, len(graph)
-        key = fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", graph.fingerprint)
-        self._cache = graph.folder / "features" / f"names-{key}.safetensors" if graph.folder is not None else None
-        if self._cache is not None and self._cache.is_file():
-            stored = load_tensors(self._cache)
-            self._add(stored["concepts"].numpy(), stored["vectors"].float())
-
-    def compute(self, concepts: Ints) -> Tensor:
-        return self.of_names([self.graph.name(c) for c in concepts.tolist()])
-
-    def of_names(self, names: list[str]) -> Tensor:
-        # float16 and back, so that a cached vector equals a fresh one
-        return self.encoder.embed_all([name.replace("_", " ") for name in names], "encoding concept names").half().float()
-
-    def require_and_keep(self, concepts: Ints) -> None:
-        """:meth:`require`, written to disk every so often: an interrupted computation goes on where it stopped."""
-        missing = self._missing(concepts)
-        for start in range(0, len(missing), CHUNK):
-            self.require(missing[start : start + CHUNK])
-            if self._cache is not None:
-                save_tensors(self._cache, {"concepts": torch.from_numpy(self._ids), "vectors": self._table.half()})
-
-
 class FileFeatures(NodeFeatures):
-    """Rows of a ``.npy`` whose sibling ``.txt`` names the concept of every row, in the graph's order."""
+    """Rows of a ``.npy`` file. A ``.txt`` file beside it has the names of the concepts, one per line, in the graph's order."""
 
     def __init__(self, graph: KnowledgeGraph, path: Path) -> None:
         super().__init__()
@@ -129,12 +97,12 @@ class FileFeatures(NodeFeatures):
         self._rows = load_array(path)
         if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
             raise UserError(
-                f"{path}: features are a matrix of floats, one row a concept; this is {self._rows.shape} {self._rows.dtype}."
+                f"{path}: expected floats with one row per concept, found {self._rows.dtype} of shape {self._rows.shape}."
             )
         self.dim = self._rows.shape[1]
         names = path.with_suffix(".txt")
         if not names.is_file():
-            raise UserError(f"{names} is missing: it names the concept of each row of {path.name}, one a line.")
+            raise UserError(f"{names} is missing; it should have the concept of each row of {path.name}, one per line.")
         try:
             listed = names.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
@@ -145,7 +113,7 @@ class FileFeatures(NodeFeatures):
             )
         for number, name in enumerate(listed):
             if name != graph.name(number):
-                raise UserError(f"{names}:{number + 1}: {name!r} stands where the graph has {graph.name(number)!r}.")
+                raise UserError(f"{names}:{number + 1}: {name!r}, but the graph has {graph.name(number)!r} here.")
 
     def compute(self, concepts: Ints) -> Tensor:
         return torch.from_numpy(self._rows[concepts].astype(np.float32))
@@ -165,7 +133,7 @@ class FileFeatures(NodeFeatures):
 
 
 def mean_of_words(name: str, vector: Callable[[str], NDArray[Any] | None], otherwise: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-    """The mean of the vectors of those words of a name that have one.
+    """The mean of the vectors of a name's words, for those that have one.
 
     >>> known = {"desk": np.array([1.0, 3.0]), "lamp": np.array([2.0, 5.0])}
     >>> mean_of_words("red_desk_lamp", known.get, lambda: np.zeros(2)).tolist()
@@ -176,10 +144,10 @@ def mean_of_words(name: str, vector: Callable[[str], NDArray[Any] | None], other
 
 
 class BuiltFeatures(NodeFeatures):
-    """A folder that ``mhgrn features build`` made.
+    """The vectors of a folder that ``mhgrn features build`` made.
 
-    A concept without a vector there gets its name's, from the text encoder if it is the one that made the others, else the
-    mean of its words' vectors, else the mean of all.
+    A concept without a vector gets one from its name: from the text encoder if it made the folder's vectors, otherwise the mean of
+    the vectors of its words, otherwise the mean of all vectors.
     """
 
     def __init__(self, graph: KnowledgeGraph, folder: Path, encoder: "TextEncoder") -> None:
@@ -193,16 +161,16 @@ class BuiltFeatures(NodeFeatures):
 
     @property
     def relations(self) -> NDArray[Any] | None:
-        """The vectors of the graph's relations [m, dim], if the source has any (TransE)."""
+        """The vectors of the graph's relations [m, dim], if the source has them (TransE)."""
         return self.folder.relations
 
     def require(self, concepts: Ints) -> None:
-        """Have the features of these concepts at hand, and say how many of them must do with their names."""
+        """Compute the features of these concepts, and report how many have no vector of their own."""
         distinct = np.unique(concepts)
         missing = int((~self.folder.find(distinct)[1]).sum())
         if missing:
-            instead = "their names' vectors" if self._encoder is not None else "the means of their words' vectors"
-            say(f"{self.folder.folder}: no vector for {missing:,} of {len(distinct):,} concepts; {instead} stand in.")
+            instead = "vectors of their names" if self._encoder is not None else "means of their words' vectors"
+            say(f"{self.folder.folder}: no vector for {missing:,} of {len(distinct):,} concepts; using {instead}.")
         self._have(concepts)
 
     def compute(self, concepts: Ints) -> Tensor:
@@ -221,7 +189,7 @@ class BuiltFeatures(NodeFeatures):
         if self._of_whole_names:
             return name_vectors(self._encoder, names)
         sums, counts = span_sums(self._encoder, [name_sentence(name) for name in names])
-        empty = counts[:, 0] == 0  # a name without a token
+        empty = counts[:, 0] == 0  # names without a token
         means = sums[:, 0] / counts.clamp(min=1)
         means[empty] = torch.from_numpy(np.array(self.folder.mean))
         return means
@@ -234,42 +202,13 @@ class BuiltFeatures(NodeFeatures):
         return self.folder.vectors[row[0]] if found[0] else None
 
 
-class RandomFeatures(NodeFeatures):
-    """Normal vectors that depend on the concept's number alone."""
-
-    def __init__(self, dim: int = 32) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def compute(self, concepts: Ints) -> Tensor:
-        rows = [np.random.default_rng(int(c)).standard_normal(self.dim) for c in concepts]
-        return torch.tensor(np.array(rows).reshape(len(concepts), self.dim), dtype=torch.float32)
-
-
 class NoFeatures(NodeFeatures):
-    """Vectors without components, for graph encoders that read none."""
+    """Vectors of width 0, for graph encoders that read no node features."""
 
     dim = 0
 
     def require(self, concepts: Ints) -> None:
-        """Nothing is needed."""
+        """Do nothing."""
 
     def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
         return torch.zeros(len(concepts), 0)
-
-
-def open_features(source: str, graph: KnowledgeGraph, encoder: "TextEncoder") -> NodeFeatures:
-    """Features as a setting names them."""
-    if source == "names":
-        return NameFeatures(graph, encoder)
-    if source == "random":
-        return RandomFeatures()
-    place = Path(source)
-    if not place.exists() and graph.folder is not None and (graph.folder / FEATURES / source).is_dir():
-        place = graph.folder / FEATURES / source
-    if not place.exists():
-        raise UserError(
-            f"{source} does not exist; features are `names`, `random`, a .npy file, or a folder made by `mhgrn features build`,"
-            " by its path or by its name among the graph's features."
-        )
-    return BuiltFeatures(graph, place, encoder) if place.is_dir() else FileFeatures(graph, place)

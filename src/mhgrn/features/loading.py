@@ -1,0 +1,45 @@
+"""Node features as the setting ``features`` names them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mhgrn.errors import UserError
+from mhgrn.features.node_features import BuiltFeatures, FileFeatures, NodeFeatures
+from mhgrn.features.source import FeatureSource
+from mhgrn.kg.graph import FEATURES, KnowledgeGraph
+from mhgrn.plugins import Plugins
+
+if TYPE_CHECKING:
+    from mhgrn.text.encoder import TextEncoder
+
+FEATURE_SOURCES: Plugins[type[FeatureSource]] = Plugins(
+    "source of node features", "mhgrn.feature_sources", "mhgrn.features.sources", "mhgrn.features.source:FeatureSource"
+)
+
+
+def open_features(name: str, graph: KnowledgeGraph, encoder: "TextEncoder") -> NodeFeatures:
+    """Open node features for a model.
+
+    Args:
+        name: A source that needs no folder (``names``, ``random``, or of another package), a ``.npy`` file, or a folder that
+            ``mhgrn features build`` made, by its path or by its name inside the graph's folder of features.
+        graph: The graph of the concepts.
+        encoder: The text encoder of the run.
+    """
+    if name in FEATURE_SOURCES.built_in() and (source := FEATURE_SOURCES.load(name)).opens_directly:
+        return source(graph).open(encoder)
+    place = Path(name)
+    if not place.exists() and graph.folder is not None and (graph.folder / FEATURES / name).is_dir():
+        place = graph.folder / FEATURES / name
+    if place.exists():
+        return BuiltFeatures(graph, place, encoder) if place.is_dir() else FileFeatures(graph, place)
+    if name in FEATURE_SOURCES.names():
+        source = FEATURE_SOURCES.load(name)
+        if source.opens_directly:
+            return source(graph).open(encoder)
+        command = f"mhgrn features build {graph.folder or 'GRAPH'} --from {name}"
+        raise UserError(f"features={name}: build these features first ({command}), then name their folder.")
+    raise UserError(
+        f"features={name} does not exist; give names, random, another installed source, a .npy file, or a folder of"
+        " `mhgrn features build` (its path, or its name inside the graph's folder of features)."
+    )

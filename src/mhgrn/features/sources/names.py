@@ -1,0 +1,71 @@
+"""Vectors of concept names from a text encoder."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mhgrn.errors import UserError
+from mhgrn.features.encoded import EncodedRows, EncodedSource, ResumableBuild
+from mhgrn.features.folder import Request, reached
+from mhgrn.features.node_features import NodeFeatures
+from mhgrn.features.verbalize import name_vectors
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.tensors import load_tensors, save_tensors
+from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
+from mhgrn.text.encoder import TextEncoder
+
+CHUNK = 16_384  # names encoded between two writes of the cache
+
+
+class NameSource(EncodedSource):
+    """The vector of a concept is the encoder's vector of its name."""
+
+    name = "names"
+    summary = "a text encoder's vectors of the concepts' names"
+    opens_directly = True
+
+    def plan(self, only: Iterable[str | Path] = ()) -> ResumableBuild:
+        graph, encoder = self.graph, self.encoder
+        concepts = reached(graph, only)
+        if not len(concepts):
+            raise UserError(f"{graph.folder or 'the graph'} has no concepts to encode.")
+
+        def encode(numbers: Ints) -> EncodedRows:
+            vectors = name_vectors(encoder, [graph.name(int(c)) for c in concepts[numbers]])
+            return numbers, vectors, torch.ones(len(numbers), dtype=torch.int64)
+
+        request = Request(graph, concepts, self.identity(), self.encoder_identity())
+        return ResumableBuild(request, len(concepts), encoder.width, encode)
+
+    def open(self, encoder: TextEncoder) -> NodeFeatures:
+        return NameFeatures(self.graph, encoder)
+
+
+class NameFeatures(NodeFeatures):
+    """The text encoder's vectors of concept names, cached as float16 in the graph's folder."""
+
+    def __init__(self, graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+        super().__init__()
+        self.graph, self.encoder, self.dim, self.own = graph, encoder, encoder.width, len(graph)
+        key = fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", graph.fingerprint)
+        self._cache = graph.folder / FEATURES / f"names-{key}.safetensors" if graph.folder is not None else None
+        if self._cache is not None and self._cache.is_file():
+            stored = load_tensors(self._cache)
+            self._add(stored["concepts"].numpy(), stored["vectors"].float())
+
+    def compute(self, concepts: Ints) -> Tensor:
+        return self.of_names([self.graph.name(c) for c in concepts.tolist()])
+
+    def of_names(self, names: list[str]) -> Tensor:
+        # rounded to float16, so that a new vector equals a cached one
+        return self.encoder.embed_all([name.replace("_", " ") for name in names], "encoding concept names").half().float()
+
+    def require_and_keep(self, concepts: Ints) -> None:
+        """Compute the features of these concepts; the cache is written every ``CHUNK`` names, so an interrupted run resumes."""
+        missing = self._missing(concepts)
+        for start in range(0, len(missing), CHUNK):
+            self.require(missing[start : start + CHUNK])
+            if self._cache is not None:
+                save_tensors(self._cache, {"concepts": torch.from_numpy(self._ids), "vectors": self._table.half()})

@@ -1,4 +1,8 @@
-"""ConceptNet's release: lines of URI, relation, start, end, and JSON with a weight."""
+"""ConceptNet's release: lines of URI, relation, start, end, and JSON with a weight.
+
+The kernels read 1.22 million rows per second of processor time, polars 2.1 reads 0.92 and pyarrow 26 reads 0.57 million
+(``benchmarks/table_readers.py``).
+"""
 
 import json
 import re

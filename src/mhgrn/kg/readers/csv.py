@@ -1,4 +1,8 @@
-"""Tables of head, relation, tail and perhaps a weight, separated by commas."""
+"""Tables of head, relation, tail and perhaps a weight, separated by commas.
+
+The csv module reads it, though polars 2.1 is 26x faster (``benchmarks/table_readers.py``): polars stops at the first malformed
+row without naming its line, and pyarrow 26 reads some malformed rows as valid ones.
+"""
 
 import csv
 from collections.abc import Iterator

@@ -85,14 +85,14 @@ def naive_mentions(vocabulary: set[str], statement: str, choice: str) -> tuple[s
     return question - answer, answer
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(vocabulary=vocabularies, text=texts, answer=st.one_of(st.none(), phrases))
 def test_the_concepts_of_a_text_are_those_of_the_published_rules(vocabulary: list[str], text: str, answer: str | None) -> None:
     graph = graph_of(*vocabulary)
     assert Grounder(graph, published=True).concepts(text, answer) == sorted(naive_ground({*vocabulary, "zebra"}, text, answer))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(vocabulary=vocabularies, before=texts, choice=phrases, after=texts)
 def test_the_sides_of_a_statement_are_those_of_the_published_rules(
     vocabulary: list[str], before: str, choice: str, after: str
@@ -300,7 +300,7 @@ def test_no_text_has_more_spans_than_there_is_room_for(words: list[str]) -> None
 def test_what_was_seen_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     grounder = Grounder(graph_of("dog", "cat"))
     first = grounder.mentions("dogs and cats", "cat")
-    monkeypatch.setattr("mhgrn.grounding.grounder.REMEMBERED", 0)
+    monkeypatch.setattr("mhgrn.grounding.grounder.CACHED", 0)
     assert grounder.mentions("dogs and cats", "cat") == first == Mentions([0], [2])
 
 

@@ -21,6 +21,7 @@ WORDS = "desks desk children was the my i of zorbling zorblings better good x-ra
 names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map("_".join)
 
 
+@settings(max_examples=50)
 @given(st.sets(names, min_size=2, max_size=12))
 def test_concepts_are_found_by_their_patterns_and_by_no_others(found: set[str]) -> None:
     first, *others = sorted(found)

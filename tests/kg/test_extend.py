@@ -34,7 +34,7 @@ def by_names(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:
     return set(chain(*(graph.facts_of(name) for name in graph.names)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(first=facts, more=facts)
 def test_it_is_the_graph_of_all_facts(first: list[tuple[str, str, str]], more: list[tuple[str, str, str]]) -> None:
     base = KnowledgeGraph.from_facts(first, SCHEMA)

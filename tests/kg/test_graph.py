@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
@@ -17,6 +17,7 @@ RELATIONS = ["IsA", "PartOf", "Eats"]
 triples = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(RELATIONS), st.sampled_from(NAMES)), max_size=25)
 
 
+@settings(max_examples=60)
 @given(triples)
 def test_every_answer_is_that_of_the_set_of_triples(rows: list[tuple[str, str, str]]) -> None:
     graph = KnowledgeGraph.from_facts(rows)
@@ -46,6 +47,7 @@ def test_every_answer_is_that_of_the_set_of_triples(rows: list[tuple[str, str, s
     }
 
 
+@settings(max_examples=40)
 @given(rows=triples, seed=st.integers(0, 100))
 def test_shuffled_relations_keep_which_concepts_are_joined(rows: list[tuple[str, str, str]], seed: int) -> None:
     graph = KnowledgeGraph.from_facts(rows, Schema.derived(RELATIONS))
@@ -72,6 +74,7 @@ def test_shuffling_moves_the_labels() -> None:
     assert shuffled.fingerprint != graph.fingerprint
 
 
+@settings(max_examples=30)
 @given(triples)
 def test_a_graph_loads_as_it_was_saved(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]) -> None:
     folder = tmp_path_factory.mktemp("graphs") / "graph"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
@@ -44,6 +44,7 @@ def names_of(graph: KnowledgeGraph) -> list[str]:
     return [graph.name(i) for i in range(len(graph))]
 
 
+@settings(max_examples=40)
 @given(st.lists(rows, min_size=2, max_size=4))
 def test_joined_parts_are_the_graph_of_all_facts(parts: list[list[tuple[str, str, str, int]]]) -> None:
     joined = merge([graph_of(part) for part in parts])
@@ -56,6 +57,7 @@ def test_joined_parts_are_the_graph_of_all_facts(parts: list[list[tuple[str, str
     assert of_one_schema.fingerprint == graph_of([row for part in parts for row in part], Schema.derived(RELATIONS)).fingerprint
 
 
+@settings(max_examples=30)
 @given(st.tuples(rows, rows, rows))
 def test_joining_is_associative(parts: tuple[list[tuple[str, str, str, int]], ...]) -> None:
     a, b, c = map(graph_of, parts)
@@ -66,6 +68,7 @@ def test_joining_is_associative(parts: tuple[list[tuple[str, str, str, int]], ..
         assert facts_of(joined) == facts_of(at_once)
 
 
+@settings(max_examples=30)
 @given(rows)
 def test_a_graph_joined_with_itself_is_itself(facts: list[tuple[str, str, str, int]]) -> None:
     graph = graph_of(facts)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
@@ -74,6 +74,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     return Schema(draw(texts), tuple(built), tuple(pruned), tuple(draw(st.lists(texts, max_size=3))))
 
 
+@settings(max_examples=50)
 @given(schemas())
 def test_a_schema_survives_json_and_yaml(tmp_path_factory: pytest.TempPathFactory, schema: Schema) -> None:
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
@@ -82,6 +83,7 @@ def test_a_schema_survives_json_and_yaml(tmp_path_factory: pytest.TempPathFactor
     assert load_schema(path) == schema
 
 
+@settings(max_examples=40)
 @given(st.lists(names, min_size=1, max_size=5))
 def test_a_derived_schema_can_be_written_out_and_edited(tmp_path_factory: pytest.TempPathFactory, relations: list[str]) -> None:
     schema = Schema.derived(relations)

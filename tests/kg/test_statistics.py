@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, build
@@ -47,6 +47,7 @@ def hand_counted(concepts: list[str], facts: set[tuple[str, str, str]]) -> dict[
     }
 
 
+@settings(max_examples=50)
 @given(triples)
 def test_statistics_are_those_counted_by_hand(rows: list[tuple[str, str, str]]) -> None:
     concepts = list(dict.fromkeys(name for h, _, t in rows for name in (h, t)))
@@ -70,6 +71,7 @@ def columns(concepts: list[str], facts: list[tuple[str, str, str]]) -> list[list
     ]
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 400), st.randoms(use_true_random=False))
 def test_long_chains_are_one_component_whatever_their_numbering(length: int, random: object) -> None:
     order = list(range(length + 1))

@@ -1,4 +1,4 @@
-"""Which concepts of a graph a text mentions: a look-up of lemma n-grams, and rules for what to keep (docs/grounding.md)."""
+"""Grounding: finding the concepts that a text mentions, by lemma n-grams and the rules of docs/grounding.md."""
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -30,30 +30,35 @@ from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
 
 KEPT = 3  # concepts kept for one span of text, the shortest names first
-SHORTEST_MISSPELT = 5  # letters; shorter words are a letter away from too many
-REMEMBERED = 1 << 20  # words and spans; with more, everything is forgotten
+SHORTEST_MISSPELT = 5  # letters; a shorter word is one edit away from too many words
+CACHED = 1 << 20  # words and spans in the cache; with more, the cache is cleared
 
 Words = tuple[str, ...]
 Ints = NDArray[Any]
 
 
 class Mentions(NamedTuple):
-    """Concepts of one statement by number, sorted: a concept on both sides is an answer concept."""
+    """The concepts of one statement, by number, sorted. A concept of both sides is an answer concept.
+
+    Args:
+        question: Concepts of the question.
+        answer: Concepts of the choice.
+    """
 
     question: list[int]
     answer: list[int]
 
 
 class Mentioned(NamedTuple):
-    """The concepts of the statements of several questions, one statement after the other: those of its two sides.
+    """The :class:`Mentions` of several questions as arrays. For each statement, the question's concepts come before the answer's.
 
     >>> Mentioned.of([[Mentions([3, 5], [4]), Mentions([3], [])]]).concepts.tolist()
     [3, 5, 4, 3]
     """
 
-    question_ptr: Ints  # [questions + 1] the statements of each question
-    statement_ptr: Ints  # [statements + 1] the concepts of each statement
-    of_question: Ints  # [statements] how many of these are the question's
+    question_ptr: Ints  # [questions + 1] pointer to the statements of each question
+    statement_ptr: Ints  # [statements + 1] pointer to the concepts of each statement
+    of_question: Ints  # [statements] number of the question's concepts
     concepts: Ints
 
     @classmethod
@@ -67,7 +72,7 @@ class Mentioned(NamedTuple):
         )
 
     def mentions(self) -> list[list[Mentions]]:
-        """For each question those of its statements."""
+        """Return the mentions of each question's statements."""
         concepts, sides = self.concepts.tolist(), (self.statement_ptr[:-1] + self.of_question).tolist()
         bounds = zip(pairwise(self.statement_ptr.tolist()), sides, strict=True)
         found = [Mentions(concepts[start:middle], concepts[middle:end]) for (start, end), middle in bounds]
@@ -104,15 +109,19 @@ class Grounder:
         self._seen = _Seen(self)
 
     def concepts(self, text: str, answer: str | None = None) -> list[str]:
-        """The concepts that ``text`` mentions; spans that are exactly ``answer`` are passed over.
+        """Return the names of the concepts that a text mentions.
 
-        With ``published`` a lemma that is no concept may be among them; :meth:`mentions` drops it.
+        With ``published`` the result may contain lemmas that are not concepts; :meth:`mentions` drops them.
+
+        Args:
+            text: The text.
+            answer: Spans that equal this text are skipped.
         """
         spans = self._spans([self._numbered(text)], [self._numbered_answer(answer or "")])
         return sorted(map(self._name, self._kept(spans.number.tolist())))
 
     def _numbered(self, text: str) -> bytes:
-        """A text's words by number, four bytes each. Words do not go beyond a space; what is between two was mostly seen before."""
+        """Return the numbers of a text's words, four bytes each. Most parts between two spaces are in the cache."""
         return b"".join(map(self._seen.parts.__getitem__, text.split(" ")))
 
     def _numbered_answer(self, text: str) -> bytes:
@@ -128,8 +137,7 @@ class Grounder:
         return self._seen.add_word(word, lemma, traits)
 
     def _spans(self, texts: Sequence[bytes], answers: Sequence[bytes]) -> Rows:
-        """The numbers of each text's spans in which concepts may be found, by a pointer to them; a span that equals the text's
-        answer is passed over."""
+        """Return the numbers of each text's spans that may be a concept. A span that equals the text's answer is skipped."""
         seen, spans = self._seen, self._seen.spans
         words = _joined(texts)
         spans.reserve(MOST_SPANS * len(words.data), 4 * MOST_WORDS * len(words.data))
@@ -142,14 +150,14 @@ class Grounder:
         return Rows(ptr, found)
 
     def _words_of(self, first: int, last: int) -> list[Words]:
-        """The words of the spans from one number to another."""
+        """Return the words of spans ``first`` to ``last``."""
         spans, spelling = self._seen.spans, self._seen.spellings.__getitem__
         bounds = spans.ptr[first : last + 1]
         words = [*map(spelling, spans.data[bounds[0] : bounds[-1]].view(np.int32).tolist())]
         return [tuple(words[start:end]) for start, end in pairwise(((bounds - bounds[0]) // 4).tolist())]
 
     def _kept_of_span(self, span: Words) -> Iterable[int]:
-        """The shortest few of a span's concepts, by their lemma where that is among them; and those its words spell out."""
+        """Return the shortest few of a span's concepts, by their lemma if that is one of them, and those spelled as the span is."""
         seen = self._seen
         readings = _readings(span, with_gaps=not self.published)
         numbers = {number for reading in readings for number in self._numbers(reading)}
@@ -157,10 +165,10 @@ class Grounder:
         if not names:
             return ()
         roots = {self._lemma(words[0]) for name in names if len(words := seen.words_of_name[name]) == 1}
-        if not self.published:  # a lemma that is no concept would take a concept's place and then be dropped
+        if not self.published:  # a lemma that is not a concept would replace a concept and then be dropped
             roots = {root for root in roots if self._is_concept(root)}
         candidates = names | roots
-        if len(candidates) == 1:  # mostly
+        if len(candidates) == 1:  # the usual case
             [name] = names
             return numbers if name not in BLACKLIST or seen.words_of_name[name] in readings else ()
         shortest = sorted(candidates, key=lambda name: (len(name), name))[:KEPT]
@@ -173,7 +181,7 @@ class Grounder:
         return map(self._number, kept if self.published else _without_variants(kept))
 
     def _numbers(self, words: Words) -> list[int]:
-        """The concepts with the lemmas of ``words``, and those that other ways of writing the words find."""
+        """Return the concepts with the lemmas of ``words``, and those of other spellings of the words."""
         index = self.index
         lemmas = tuple(map(self._lemma, words))
         found = index.with_pattern(lemmas)
@@ -191,16 +199,16 @@ class Grounder:
         return self.index.lemma(respelt(self._lemma(word)))
 
     def _may_be_another_word(self, word: str) -> bool:
-        """Whether a word may have to be read as another, which is rare."""
+        """Return whether a word may have to be read as another, which is rare."""
         return not self.published and (self._other_lemma(word) != self._lemma(word) or bool(self._meant(word)))
 
     def _are_obscure(self, concepts: list[int]) -> bool:
-        """Whether no more than one fact is known of all of them: people's graphs hold people's misspellings."""
+        """Return whether the concepts have at most one fact together, as misspelled names in a graph have."""
         return sum(len(self.graph.neighbors(concept)) for concept in concepts) <= 1
 
     def _misspelt(self, words: Words, lemmas: Words) -> list[int]:
-        """The concepts that are found if the one word among these that is none is one a letter away; of several such, the most
-        connected."""
+        """Return the concepts found by replacing the only misspelled word by one that is one edit away; of several readings, the
+        one with the most neighbors."""
         places = [place for place, word in enumerate(words) if self._meant(word)]
         if len(places) != 1:
             return []
@@ -209,7 +217,7 @@ class Grounder:
         return max(found, key=lambda concepts: sum(len(self.graph.neighbors(c)) for c in concepts), default=[])
 
     def _meant_by(self, word: str) -> tuple[str, ...]:
-        """The lemmas of the graph's words one letter away from what is no word."""
+        """Return the lemmas of the graph's words that are one edit away from a misspelled word; none for other words."""
         index = self.index
         if len(word) < SHORTEST_MISSPELT or not (word.isascii() and word.isalpha()):
             return ()
@@ -221,14 +229,14 @@ class Grounder:
         return self._number(name) >= 0
 
     def _vocabulary_words(self, text: str) -> set[int]:
-        """The last resort: every word that is a concept, by its lemma or as it is, and the text itself if it is one."""
+        """Return the fallback: every word that is a concept, by its lemma or as it is, and the whole text if it is one."""
         words = tokenize(text)
         candidates = {concept_name(text), "_".join(_without_outer_marks(words))}
         candidates.update(root if self._is_concept(root := self.index.lemma(word)) else word for word in words)
         return set(map(self._number, filter(self._is_concept, candidates)))
 
     def _number(self, name: str) -> int:
-        """A concept's number; a name that is no concept gets one below zero."""
+        """Return the number of a concept. A name that is not a concept gets a negative number."""
         seen = self._seen
         if (number := seen.numbers.get(name)) is None:
             concept = self.graph.find(name)
@@ -244,19 +252,30 @@ class Grounder:
         return name
 
     def _remaining(self, numbers: set[int], drop_any: bool) -> set[int]:
-        """Without names that are no concepts, that say nothing, or that lengthen others of the side."""
+        """Drop names that are not concepts, that consist of stop words, or that lengthen others of the same side."""
         if self.published:
             numbers = set(map(self._number, _without_variants(map(self._name, numbers))))
             numbers = {number for number in numbers if number >= 0}
         return numbers - (self._seen.any_stop if drop_any else self._seen.all_stop)
 
     def mentions(self, statement: str, choice: str) -> Mentions:
-        """The question's and the choice's concepts in a statement. Either may be empty."""
+        """Return the question's and the choice's concepts in a statement. Either may be empty.
+
+        Args:
+            statement: The question with the choice filled in.
+            choice: The choice.
+        """
         return self.mentioned([statement], [choice], [1]).mentions()[0][0]
 
     def mentioned(self, statements: Sequence[str], choices: Sequence[str], sizes: Sequence[int]) -> Mentioned:
-        """:meth:`mentions` of several questions' statements, so many of each; which takes less than one by one."""
-        if self._seen.spans.count + len(self._seen.words) > REMEMBERED:
+        """Return the :meth:`mentions` of many statements, which is faster than one by one.
+
+        Args:
+            statements: The statements of all questions.
+            choices: The choice of each statement.
+            sizes: The number of statements of each question.
+        """
+        if self._seen.spans.count + len(self._seen.words) > CACHED:
             self._seen = _Seen(self)
         seen = self._seen
         self._ground_choices(list(dict.fromkeys(choice for choice in choices if choice not in seen.choices)))
@@ -275,7 +294,7 @@ class Grounder:
         return Mentioned(np.cumsum([0, *sizes], dtype=np.int64), ptr, of_question, concepts)
 
     def _ground_choices(self, choices: Sequence[str]) -> None:
-        """Remember what choices mention, which were not seen before."""
+        """Add the concepts of new choices to the cache."""
         seen = self._seen
         spans = self._spans(list(map(self._numbered, choices)), [b""] * len(choices))
         numbers = spans.number.tolist()
@@ -287,7 +306,7 @@ class Grounder:
             seen.remaining.add(sorted(concepts))
 
     def _rest(self, statement: str, spans: Ints, answer: "_Choice") -> list[int]:
-        """The question's concepts in a statement, by all rules."""
+        """Return the question's concepts in a statement, with the fallback."""
         seen = self._seen
         question = self._kept(spans.tolist()) - set(seen.found[answer.number]) or self._vocabulary_words(statement)
         return sorted(self._remaining(question, drop_any=self.published) - set(seen.remaining[answer.number]))
@@ -298,7 +317,7 @@ class Grounder:
 
 
 class _Choice(NamedTuple):
-    """A choice by number, and its words."""
+    """The number of a choice, and its words."""
 
     number: int
     words: bytes
@@ -309,7 +328,7 @@ Value = TypeVar("Value")
 
 
 class _Memo(dict[Key, Value]):
-    """What a function gave for each argument."""
+    """A cache of a function's results."""
 
     def __init__(self, function: Callable[[Key], Value]) -> None:
         super().__init__()
@@ -321,22 +340,22 @@ class _Memo(dict[Key, Value]):
 
 
 class _Seen:
-    """What a grounder has seen: words, spans of these, names of concepts, choices."""
+    """The cache of a grounder: words, spans of words, names of concepts, choices."""
 
     def __init__(self, grounder: Grounder) -> None:
-        self.parts = _Memo[str, bytes](lambda part: grounder._numbered_words(tokenize(part)))  # between two spaces → its words
+        self.parts = _Memo[str, bytes](lambda part: grounder._numbered_words(tokenize(part)))  # text between two spaces → its words
         self.words = _Memo[str, int](grounder._number_of_word)
         self.spellings: list[str] = []  # number of a word → the word
-        self.spans = Interner()  # of words by number, four bytes each
-        self.kept = _RowList("q")  # number of a span → concepts kept of it, doubled, + 1 if all its words are stop words
+        self.spans = Interner()  # words by number, four bytes each
+        self.kept = _RowList("q")  # number of a span → its concepts, times two, plus 1 if all words are stop words
         self.pairs = PairCache(np.zeros(PAIRS, dtype=np.uint64), np.zeros(PAIRS, dtype=np.uint8))
         self.choices: dict[str, _Choice] = {}
         self.found = _RowList("q")  # number of a choice → its concepts
-        self.remaining = _RowList("q")  # of these, or else of those of the last resort, what remains
+        self.remaining = _RowList("q")  # number of a choice → its concepts, or those of the fallback, by all rules
         self.words_of_name = _Memo[str, Words](lambda name: tuple(tokenize(name)))
-        self.numbers: dict[str, int] = {}  # name of a concept → its number; below zero if there is none
+        self.numbers: dict[str, int] = {}  # name of a concept → its number; negative for other names
         self.names: dict[int, str] = {}
-        self.all_stop: set[int] = set()  # concepts all of whose words are stop words
+        self.all_stop: set[int] = set()  # concepts whose words are all stop words
         self.any_stop: set[int] = set()
         self._traits = array("B")
         self._lemmas = _RowList("B")
@@ -364,7 +383,7 @@ class _Seen:
 
 
 class _RowList:
-    """Rows of numbers one behind the other."""
+    """Rows of numbers in one array that grows."""
 
     def __init__(self, kind: str) -> None:
         self._ptr = array("q", [0])
@@ -378,7 +397,7 @@ class _RowList:
         return self._data[self._ptr[row] : self._ptr[row + 1]]
 
     def arrays(self) -> tuple[Ints, Ints]:
-        # copies: what is on loan as an array cannot grow, and the compiler may keep its first arguments for a while
+        # copies: an exported buffer cannot grow, and numba may keep its first arguments for a while
         return np.array(self._ptr, dtype=np.int64), np.array(self._data, dtype=self._data.typecode)
 
 
@@ -389,7 +408,7 @@ def _joined(texts: Sequence[bytes]) -> Texts:
 
 
 def _readings(span: Words, with_gaps: bool) -> set[Words]:
-    """How a span may be read: as it stands, and without the articles inside it."""
+    """Return the readings of a span: as it is, and without the articles inside it."""
     if len(span) <= LONGEST and DETERMINERS.isdisjoint(span):
         return {span}
     readings = {span} if len(span) <= LONGEST else set()
@@ -401,12 +420,12 @@ def _readings(span: Words, with_gaps: bool) -> set[Words]:
 
 
 def _without_outer_marks(words: list[str]) -> list[str]:
-    """Without the full stop or quotation marks that a statement may have stripped from a choice."""
+    """Drop outer punctuation, which a statement may have stripped from a choice."""
     places = [i for i, word in enumerate(words) if word.isalnum() or any(map(str.isalnum, word))]
     return words[places[0] : places[-1] + 1] if places else []
 
 
 def _without_variants(names: Iterable[str]) -> list[str]:
-    """Without "higher" where "high" is, or "bathe" where "bath" is: endings that lemmatising left."""
+    """Drop "higher" if "high" is there, or "bathe" if "bath" is: endings that lemmatizing leaves."""
     names = set(names)
     return [n for n in sorted(names) if not (n.endswith("er") and n[:-2] in names) and not (n.endswith("e") and n[:-1] in names)]

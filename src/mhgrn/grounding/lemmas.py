@@ -1,4 +1,4 @@
-"""Words and their lemmas, and which concepts may be found in a text by them."""
+"""Tokens, lemmas, stop words, and the lemma pattern of a concept's name."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from mhgrn.io.atomic import write_bytes
 from mhgrn.io.cache import user_cache
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 
-RULES = 3  # the number of this module's rules: a graph is looked up by the rules its index was made with
+RULES = 3  # version of this module's rules; increase it when a change of them changes what is found
 LEMMATIZER = f"simplemma {version('simplemma')}, rules {RULES}"
 
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphens, zero-width marks
@@ -22,9 +22,9 @@ _WITHIN_WORDS = re.compile(r"(?<=\w)['-](?=\w)")  # x-ray, don't
 _WORD = re.compile(r"\d+\.\d+|[\w\u0300-\u036f]+|[^\w\s\ud800-\udfff]")
 
 PRONOUNS = frozenset("i you he she it we they me him her us them my your his its our their yours hers ours theirs".split())
-# A concept that begins or ends with one of these is never looked for.
+# A concept whose name begins or ends with one of these is never searched for.
 _EDGE = frozenset("my you it its your i he she his her they them their our we".split())
-# Lemmas that say nothing about what a text is about.
+# Lemmas that carry no topic.
 BLACKLIST = PRONOUNS | frozenset(
     "actually likely possibly want make my someone sometimes_people sometimes would want_to one something everybody somebody"
     " could could_be".split()
@@ -38,13 +38,13 @@ STOP_WORDS = frozenset(
     just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn
     wasn weren won wouldn""".split()
 )
-RULED = STOP_WORDS | BLACKLIST | _EDGE  # the words that have rules of their own
+RULED = STOP_WORDS | BLACKLIST | _EDGE  # words with special rules
 # Names of concepts leave these out: "ride_bike" is "ride a bike", "wait_turn" is "wait their turn".
 DETERMINERS = frozenset("a an the my your his her its our their".split())
-LONGEST = 4  # words in a concept that is looked for
+LONGEST = 4  # words of a concept that is searched for, at most
 
-# Where the lemmatiser's dictionary strays from today's English: it names another word ("playe", "gan", "ski"), or takes what is
-# mostly a verb for a noun ("buying"). Found among the words of two published sets of questions.
+# Corrections of the dictionary: it gives the lemma of another word ("playe", "gan", "ski"), or treats what is mostly a verb as a
+# noun ("buying"). Found in the questions of two published datasets.
 _CORRECTED = dict(
     pair.split(">")
     for pair in """
@@ -67,7 +67,7 @@ _AMERICAN = dict(
     sceptic>skeptic sceptical>skeptical storey>story sulphur>sulfur tyre>tire
     """.split()
 )
-# British endings and their American forms, taken where the result is a word.
+# British endings and their American forms, used if the result is a word.
 _AMERICAN_ENDINGS = [
     (re.compile(pattern), american)
     for pattern, american in (
@@ -81,20 +81,20 @@ _AMERICAN_ENDINGS = [
     )
 ]
 _MAY_BE_BRITISH = re.compile(r"our|re$|[iy]s(e|er|ation)$|ogue$|ence$|ll|[ao]e")
-_SHORTEST_BRITISH = 5  # letters; "four" and "acre" are no spellings of "for" and "acer"
+_SHORTEST_BRITISH = 5  # letters; "four" and "acre" are not spellings of "for" and "acer"
 
 
 def tokenize(text: str) -> list[str]:
-    """Lower-cased words and single marks, in Unicode's compatible composed form.
+    """Split a text into lower-cased words and punctuation marks, in Unicode form NFKC.
 
-    A hyphen or apostrophe within a word and an underscore are spaces; possessive endings and the commas of a number go.
+    Underscores, and hyphens and apostrophes within words, are spaces. Possessive endings and commas in numbers are dropped.
 
     >>> tokenize("The cat's x-ray (James’ idea) cost 2,000.")
     ['the', 'cat', 'x', 'ray', '(', 'james', 'idea', ')', 'cost', '2000', '.']
     """
     if text.isascii():
         text = text.lower().replace("_", " ")
-        if text.replace(" ", "").isalpha():  # nothing but words, as most names are
+        if text.replace(" ", "").isalpha():  # only words, as in most names
             return text.split()
     else:
         text = unicodedata.normalize("NFKC", text.translate(_UNSEEN)).lower()
@@ -104,9 +104,9 @@ def tokenize(text: str) -> list[str]:
 
 @cache
 def dictionary() -> dict[str, str]:
-    """Every word whose lemma is known, in small letters, and its lemma. Made once and kept in the user's cache folder."""
+    """Return the lemma of each known word, in lower case. The dictionary is made once and stored in the user's cache folder."""
     file = None
-    with suppress(OSError, RuntimeError):  # no such folder, no home
+    with suppress(OSError, RuntimeError):  # no cache folder
         file = user_cache() / f"lemmas-{fingerprint(LEMMATIZER, file_fingerprint(Path(__file__)))}.txt"
         if (kept := _unpacked(file.read_bytes())) is not None:
             return kept
@@ -118,13 +118,13 @@ def dictionary() -> dict[str, str]:
 
 
 def _packed(lemmas: dict[str, str]) -> bytes:
-    """Words, then their lemmas, one on a line, below a line that tells whether all is there."""
+    """Return a checksum, the words, and their lemmas, one per line."""
     text = "\n".join([*lemmas, *lemmas.values()]).encode()
     return fingerprint(text).encode() + b"\n" + text
 
 
 def _unpacked(content: bytes) -> dict[str, str] | None:
-    """What was packed; None if it is damaged."""
+    """Return the dictionary of a packed text; None if it is damaged."""
     mark, _, text = content.partition(b"\n")
     if mark != fingerprint(text).encode():
         return None
@@ -139,15 +139,15 @@ def _dictionary() -> dict[str, str]:
     capital: dict[str, str] = {}
     for word, root in DefaultDictionaryFactory().get_dictionary("en").items():
         (small if word.islower() else capital)[word.lower()] = root.lower()
-    lemmas = capital | small | _CORRECTED  # where a word is listed in capitals too ("AI", "ai"), the small letters count
+    lemmas = capital | small | _CORRECTED  # lower case wins where a word is listed in upper case too ("AI", "ai")
     american = {root: spelling for root in set(lemmas.values()) if (spelling := _american(root, lemmas)) is not None}
     found = {word: american.get(root, root) for word, root in lemmas.items()}
-    # lemmas and words with rules of their own are words too
+    # lemmas and words with special rules are words too
     return {text: text for text in [*found.values(), *sorted(RULED)]} | found
 
 
 def _american(root: str, lemmas: dict[str, str]) -> str | None:
-    """The lemma of the American spelling of a lemma in British spelling."""
+    """Return the lemma of the American spelling of a British lemma; None if there is none."""
     if len(root) >= _SHORTEST_BRITISH and _MAY_BE_BRITISH.search(root):
         for british, american in _AMERICAN_ENDINGS:
             spelling = british.sub(american, root, count=1)
@@ -157,9 +157,9 @@ def _american(root: str, lemmas: dict[str, str]) -> str | None:
 
 
 def lemma(word: str) -> str:
-    """The dictionary form of a lower-cased word; a word that the dictionary lacks is its own.
+    """Return the lemma of a lower-cased word; the word itself if the dictionary lacks it.
 
-    British and American spellings have one lemma.
+    British and American spellings have the same lemma.
 
     >>> lemma("desks"), lemma("children"), lemma("colours"), lemma("quokkas")
     ('desk', 'child', 'color', 'quokkas')
@@ -168,7 +168,7 @@ def lemma(word: str) -> str:
 
 
 def is_english(word: str) -> bool:
-    """Whether the dictionary has a lower-cased word."""
+    """Return whether the dictionary has a lower-cased word."""
     return word in dictionary()
 
 
@@ -181,7 +181,7 @@ def _inflections() -> dict[str, list[str]]:
 
 
 def inflected(root: str) -> list[str]:
-    """The words of the dictionary that have this lemma.
+    """Return the words of the dictionary with this lemma.
 
     >>> sorted(inflected("desk"))
     ['desk', 'desked', 'desking', 'desks']
@@ -190,7 +190,7 @@ def inflected(root: str) -> list[str]:
 
 
 def respelt(root: str) -> str:
-    """A lemma without accents, and by another name across the Atlantic: for where no concept has the lemma itself.
+    """Return a lemma without accents and by its American name, for texts whose lemma is not in the graph.
 
     >>> respelt("café"), respelt("tyre"), respelt("hour")
     ('cafe', 'tire', 'hour')
@@ -201,21 +201,22 @@ def respelt(root: str) -> str:
 
 
 def may_begin_or_end(word: str) -> bool:
-    """Whether a concept that begins or ends with this word is looked for."""
+    """Return whether a concept may begin or end with this word."""
     return word not in _EDGE
 
 
 def says_nothing(word: str, root: str) -> bool:
-    """Whether a word, given its lemma, is no reason to look for a concept."""
+    """Return whether a word with this lemma is a stop word or carries no topic."""
     return word in STOP_WORDS or root in STOP_WORDS or root in BLACKLIST
 
 
 def lemmatize(text: str) -> tuple[str, ...]:
+    """Return the lemmas of a text's tokens."""
     return tuple(lemma(word) for word in tokenize(text))
 
 
 def concept_pattern(name: str) -> tuple[str, ...] | None:
-    """The lemmas by which a concept is found in a text; None for one that is never looked for.
+    """Return the lemmas by which a concept is found in a text; None for a concept that is never searched for.
 
     >>> concept_pattern("furniture_store"), concept_pattern("it"), concept_pattern("one_of_these_very_long_names")
     (('furniture', 'store'), None, None)

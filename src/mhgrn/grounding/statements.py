@@ -1,4 +1,4 @@
-"""A question and one of its choices as one sentence, in which concepts are looked for. The text encoder never sees it."""
+"""Statements: a question and one of its choices as one sentence to ground. The text encoder does not read statements."""
 
 import re
 from functools import lru_cache
@@ -6,18 +6,18 @@ from functools import lru_cache
 WH_WORDS = ("which", "what", "where", "when", "how", "who", "why")
 BLANK = "___"
 _BLANKS = re.compile("__+")
-# Directly before the question mark, and anywhere.
+# The word directly before the question mark, and anywhere.
 _FINAL = {word: re.compile(rf"\b{word}\?", re.IGNORECASE) for word in WH_WORDS}
 _INNER = {word: re.compile(rf"\b{word}[ ,]", re.IGNORECASE) for word in WH_WORDS}
 
 
 def append(stem: str, choice: str) -> str:
-    """OpenBookQA's statements: the choice goes on where the stem stops."""
+    """Return OpenBookQA's statement: the stem followed by the choice."""
     return f"{stem} {choice}"
 
 
 def fill_in_the_blank(stem: str, choice: str) -> str:
-    """CommonsenseQA's statements: the choice takes the place of the question word.
+    """Return CommonsenseQA's statement: the choice replaces the question word.
 
     >>> fill_in_the_blank("Where would a child sit at a desk?", "Schoolroom")
     'Schoolroom would a child sit at a desk.'
@@ -29,15 +29,15 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
     return (choice if is_last else choice.rstrip(".")).join(parts)
 
 
-@lru_cache(maxsize=256)  # a question's choices come one after the other
+@lru_cache(maxsize=256)  # the choices of a question follow each other
 def _around_blanks(stem: str) -> tuple[list[str], bool, bool]:
-    """What is before, between and after a stem's blanks; whether one begins a sentence, and whether one is last."""
+    """Split a stem at its blanks; return the parts, whether a blank begins a sentence, and whether one is at the end."""
     text = with_blank(stem)
     return _BLANKS.split(text), text.startswith(BLANK) or f". {BLANK}" in text, text.endswith(BLANK)
 
 
 def with_blank(question: str) -> str:
-    """The question with a blank where its answer goes.
+    """Return the question with a blank in the place of its answer.
 
     >>> with_blank("What's the opposite of hot?")
     '___ is the opposite of hot.'
@@ -64,13 +64,13 @@ def with_blank(question: str) -> str:
 
 
 def _question_word(question: str) -> tuple[int, int] | None:
-    """Where the question word stands: directly before the question mark, or else the earliest with no full stop after it."""
+    """Return the span of the question word: directly before the question mark, or else the earliest without a later full stop."""
     sentence = question.rfind(".") + 1
     last_sentence = question.rfind(".", 0, len(question.rstrip(". "))) + 1  # full stops may follow the question mark
     earliest: tuple[int, int] | None = None
     lowered = question.lower()
     for word in WH_WORDS:
-        # beyond ASCII there are letters that only a pattern takes for these
+        # beyond ASCII there are letters that only a regular expression equates with these
         if (word not in lowered and question.isascii()) or (word == "who" and "people who" in lowered):
             continue
         if final := _FINAL[word].search(question, last_sentence):

@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from mhgrn.cli import COMMANDS, build_app
 from mhgrn.config import Config
+from mhgrn.features.loading import FEATURE_SOURCES
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.readers import READERS as GRAPH_READERS
 from mhgrn.plugins import Plugins
@@ -24,15 +25,17 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_python_example_runs(
+def test_the_python_examples_run(
     small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(small_data, Config.of({"training": {"epochs": 1}, "features": "random"}), tmp_path / "run", starter_graph)
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    names: dict[str, object] = {}
-    exec(block.replace("mhgrn.load()", 'mhgrn.load("run/")'), names)  # the README's own text, with a model that trains in seconds
-    assert names["answer"].choice in ("puddle", "umbrella", "desert", "cloud", "car")  # type: ignore[attr-defined]
+    names: dict[str, Any] = {}
+    for page in ("README.md", "docs/answer-questions.md"):
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL):
+            exec(block.replace("mhgrn.load()", 'mhgrn.load("run/")'), names)  # with a model that trains in seconds
+    assert names["answer"].choice in ("schoolroom", "patio", "furniture store")
+    assert [len(answer.probabilities) for answer in names["answers"]] == [2, 3]
 
 
 def test_the_example_with_pytorch_geometric_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +89,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 PLUGINS: dict[str, Plugins[Any]] = {
-    plugins.group: plugins for plugins in (COMMANDS, GRAPH_READERS, QUESTION_READERS, TEXT_ENCODERS)
+    plugins.group: plugins for plugins in (COMMANDS, GRAPH_READERS, QUESTION_READERS, TEXT_ENCODERS, FEATURE_SOURCES)
 }
 
 

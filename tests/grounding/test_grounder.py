@@ -104,7 +104,7 @@ def test_the_sides_of_a_statement_are_those_of_the_published_rules(
     assert Grounder(graph, published=True).mentions(statement, choice) == expected
 
 
-def test_exact_mentions_of_the_answer_are_passed_over_but_not_their_parts() -> None:
+def test_exact_mentions_of_the_answer_are_skipped_but_not_their_parts() -> None:
     grounder = Grounder(graph_of("furniture_store", "store", "furniture", "desk"))
     text = "Furniture store desks are in a furniture store, not in furniture stores"
     assert grounder.concepts(text) == ["desk", "furniture", "furniture_store", "store"]
@@ -124,7 +124,7 @@ def names(graph: KnowledgeGraph, found: Mentions) -> tuple[list[str], list[str]]
     return [graph.name(c) for c in found.question], [graph.name(c) for c in found.answer]
 
 
-def test_a_longer_form_goes_where_it_is_of_the_same_word() -> None:
+def test_a_longer_form_of_the_same_word_is_dropped() -> None:
     graph = graph_of("high", "higher", "farm", "farmer")
     statement = "a farmer has a farm higher up"
     assert names(graph, Grounder(graph).mentions(statement, "hill")) == (["high", "farm", "farmer"], [])
@@ -133,7 +133,7 @@ def test_a_longer_form_goes_where_it_is_of_the_same_word() -> None:
     assert Grounder(graph_of("higher")).concepts("higher") == ["higher"]
 
 
-def test_a_lemma_that_is_no_concept_takes_no_concepts_place() -> None:
+def test_a_lemma_that_is_not_a_concept_does_not_replace_one() -> None:
     assert Grounder(graph_of("running")).concepts("she runs") == ["running"]
     assert Grounder(graph_of("running"), published=True).concepts("she runs") == ["run"]  # which is then dropped
     assert Grounder(graph_of("running", "run")).concepts("she runs") == ["run"]
@@ -163,7 +163,7 @@ def test_a_stop_word_in_a_concept_of_the_question_drops_it_by_the_published_rule
         ("they watched the sky in the city at night", ["watch_sky_in_city"]),
     ],
 )
-def test_articles_and_possessives_inside_a_span_are_passed_over(text: str, found: list[str]) -> None:
+def test_articles_and_possessives_inside_a_span_are_skipped(text: str, found: list[str]) -> None:
     graph = graph_of("ride_bike", "riding_bike", "wait_turn", "apply_for_job", "watch_sky_in_city")
     assert Grounder(graph).concepts(text) == found
     assert Grounder(graph, published=True).concepts(text) == []
@@ -196,7 +196,7 @@ def test_unusual_texts(text: str, found: list[str]) -> None:
     assert Grounder(graph).concepts(text) == found
 
 
-def test_spellings_that_differ_by_a_rule_are_one_word_and_others_are_tried_where_the_first_is_no_concept() -> None:
+def test_british_and_american_spellings_find_the_same_concepts() -> None:
     graph = graph_of("colour", "color", "gray", "tyre", "tire")
     assert Grounder(graph).concepts("a colour") == ["color", "colour"]
     assert Grounder(graph).concepts("COLOURS") == Grounder(graph).concepts("a color") == ["color"]
@@ -204,7 +204,7 @@ def test_spellings_that_differ_by_a_rule_are_one_word_and_others_are_tried_where
     assert Grounder(graph).concepts("a grey tyre") == ["gray", "tyre"]
 
 
-def test_words_written_apart_or_with_a_wrong_letter_are_found_where_nothing_else_is() -> None:
+def test_separated_and_misspelled_words_are_found_if_nothing_else_is() -> None:
     graph = graph_of("saltshaker", "salt", "writing_instrument", "instrument", "sit_quietly", "hit", "cable")
     assert Grounder(graph).concepts("a salt shaker") == ["salt", "saltshaker"]
     assert Grounder(graph).concepts("his writing insturment") == ["instrument", "writing_instrument"]
@@ -219,20 +219,20 @@ def test_both_spellings_of_a_hyphenated_concept_are_found() -> None:
         assert Grounder(graph).concepts(text) == ["x-ray", "x_ray"]
 
 
-def test_a_choice_is_passed_over_without_the_marks_around_it() -> None:
+def test_a_choice_is_skipped_without_outer_punctuation() -> None:
     graph = graph_of("pretty_flower", "pretty_flowers", "flower")
     assert Grounder(graph).concepts("pretty flowers was it", "Pretty flowers.") == ["flower"]
     assert Grounder(graph).concepts("pretty flowers was it", '"pretty flowers"') == ["flower"]
     assert Grounder(graph_of("3.5")).concepts("it was 3.5", "3.5.") == []
 
 
-def test_the_last_resort_finds_a_whole_text_of_many_words() -> None:
+def test_the_fallback_finds_a_whole_text_of_many_words() -> None:
     graph = graph_of("to_go_on_and_on_for_it", "desk")
     for choice in ("To go on and on for it", "to go on and on for it.", "to go on-and-on for it"):
         assert names(graph, Grounder(graph).mentions("desks", choice)) == (["desk"], ["to_go_on_and_on_for_it"])
 
 
-def test_the_last_resort_is_any_word_of_the_vocabulary() -> None:
+def test_the_fallback_is_any_word_of_the_vocabulary() -> None:
     graph = graph_of("one", "make", "the", "make_it")
     found = Grounder(graph).mentions("The one we made", "make it")
     assert [graph.name(c) for c in found.answer] == ["make", "make_it"]
@@ -247,7 +247,7 @@ def test_texts_without_concepts_have_empty_sides(statement: str, choice: str) ->
     assert found == Mentions([], [0] if choice == "desk" else [])
 
 
-def test_a_graph_none_of_whose_concepts_can_be_looked_for_finds_none() -> None:
+def test_a_graph_of_pronouns_finds_no_concepts() -> None:
     grounder = Grounder(KnowledgeGraph.from_facts([("it", "IsA", "you")]))
     assert grounder.concepts("It is you") == []
 
@@ -274,7 +274,7 @@ print(Grounder(graph).concepts("he saw desks"), Grounder(graph).mentions("seen a
     "part",
     ["dog ", "the ", "dog the ", "what? ", "what, ", "who ? . ", "people who ", "'s", "-", "a-", "1,000", ". ", "__ ", "é", "😀"],
 )
-def test_long_texts_cost_in_proportion_to_their_length(part: str) -> None:
+def test_long_texts_take_linear_time(part: str) -> None:
     """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
     stem = (part * 10_000)[:10_000]
     words = tokenize(stem)
@@ -297,7 +297,7 @@ def test_no_text_has_more_spans_than_there_is_room_for(words: list[str]) -> None
     assert sum(map(len, (grounder._words_of(span, span + 1)[0] for span in spans.tolist()))) <= MOST_WORDS * len(words)
 
 
-def test_what_was_seen_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clearing_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     grounder = Grounder(graph_of("dog", "cat"))
     first = grounder.mentions("dogs and cats", "cat")
     monkeypatch.setattr("mhgrn.grounding.grounder.CACHED", 0)

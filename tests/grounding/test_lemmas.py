@@ -28,7 +28,7 @@ SAYING_NOTHING = """actually likely possibly want make my someone sometimes_peop
     somebody could could_be""".split()
 
 
-def test_the_published_lists_are_whole() -> None:
+def test_the_published_lists_are_complete() -> None:
     assert set(SAYING_NOTHING) <= BLACKLIST
     assert BLACKLIST - set(SAYING_NOTHING) <= PRONOUNS
     assert STOP_WORDS.issuperset("i the of was having because against between haven wouldn theirs themselves very".split())
@@ -38,7 +38,7 @@ def test_the_published_lists_are_whole() -> None:
 
 
 @pytest.mark.parametrize("word", EDGE)
-def test_a_concept_that_begins_or_ends_with_a_pronoun_is_not_looked_for(word: str) -> None:
+def test_a_concept_that_begins_or_ends_with_a_pronoun_has_no_pattern(word: str) -> None:
     assert concept_pattern(f"{word}_house") is None
     assert concept_pattern(f"paint_{word}") is None
     assert concept_pattern(word) is None
@@ -46,7 +46,7 @@ def test_a_concept_that_begins_or_ends_with_a_pronoun_is_not_looked_for(word: st
 
 
 @pytest.mark.parametrize("name", ["of", "the_one", "wanted", "to_make_something", "want_to", "could_be", "these", "am_being", "me"])
-def test_a_concept_of_empty_words_is_not_looked_for(name: str) -> None:
+def test_a_concept_of_stop_words_has_no_pattern(name: str) -> None:
     assert concept_pattern(name) is None
 
 
@@ -175,7 +175,7 @@ def test_other_words_have_no_other_spelling(word: str) -> None:
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aσΣ's,.-_0123 \u00a0\u0301\u00a8\u2019\u200d")), max_size=30))
-def test_no_word_goes_beyond_a_space(text: str) -> None:
+def test_no_word_contains_a_space(text: str) -> None:
     assert tokenize(text) == [word for part in text.split(" ") for word in tokenize(part)]
 
 
@@ -201,7 +201,7 @@ def test_a_damaged_dictionary_is_made_again(
     assert file.read_bytes() == whole
 
 
-def test_the_dictionary_needs_no_place_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dictionary_needs_no_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = dictionary()
     (tmp_path / "file").touch()
     monkeypatch.setenv("MHGRN_CACHE", str(tmp_path / "file" / "cache"))

@@ -119,7 +119,7 @@ def as_parquet(rows: Rows, dice: Dice) -> bytes:
 
 
 def damaged(number: int, folder: Path) -> tuple[Path, str]:
-    """The damaged file of this number, and what was done to it."""
+    """The damaged file of this number, and a description of the damage."""
     dice = random.Random(number)
     rows = some_rows(dice)
     kind = dice.choice([*TEXTS, "facts.parquet"])
@@ -156,7 +156,7 @@ def some_options(number: int) -> tuple[str | None, ImportOptions]:
 
 
 def assert_consistent(graph: KnowledgeGraph) -> None:
-    """Whatever it was built from."""
+    """Check the invariants of a graph."""
     n, facts = len(graph), graph.fact_count
     assert n > 0
     for ptr, entries in ((graph.head_ptr, graph.tail), (graph.neighbor_ptr, graph.neighbor)):
@@ -195,7 +195,7 @@ def facts(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:
 
 
 def read_line_by_line(path: Path, options: ImportOptions) -> set[tuple[str, str, str]]:
-    """The facts of a table by the function that compiled code leaves odd lines to."""
+    """The facts of a table by the function that parses unusual lines."""
     found = set()
     for line in path.read_bytes().decode("utf-8-sig").split("\n"):
         try:
@@ -209,7 +209,7 @@ def read_line_by_line(path: Path, options: ImportOptions) -> set[tuple[str, str,
 
 
 @pytest.mark.parametrize("count", [QUICK, LONG])
-def test_a_damaged_file_is_refused_by_name_or_gives_a_whole_graph(count: int, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused_by_name_or_gives_a_consistent_graph(count: int, tmp_path: Path) -> None:
     built = refused = 0
     problems = []
     for number in range(count):
@@ -310,7 +310,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_takes_little_memory(labels: set
 
 
 @pytest.mark.parametrize("count", [QUICK, LONG])
-def test_a_damaged_schema_is_refused_by_name_or_is_one(count: int, tmp_path: Path) -> None:
+def test_a_damaged_schema_is_refused_by_name_or_valid(count: int, tmp_path: Path) -> None:
     texts = [resources.files("mhgrn.kg").joinpath("schemas/conceptnet.yaml").read_text(encoding="utf-8")]
     texts.append("name: own\nrelations:\n  - {name: Is a, members: [isa, '*hasa']}\n  - name: near\n    symmetric: true\n")
     texts.append(Schema.derived(["Été", "is a", "a: b", "#", "2.5", "true", "null"]).to_yaml())

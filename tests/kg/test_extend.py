@@ -1,4 +1,4 @@
-"""Facts added in memory give the graph that is built with them."""
+"""A graph extended in memory equals the graph built with all facts."""
 
 from itertools import chain
 
@@ -36,7 +36,7 @@ def by_names(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:
 
 @settings(max_examples=40)
 @given(first=facts, more=facts)
-def test_it_is_the_graph_of_all_facts(first: list[tuple[str, str, str]], more: list[tuple[str, str, str]]) -> None:
+def test_an_extended_graph_is_the_graph_of_all_facts(first: list[tuple[str, str, str]], more: list[tuple[str, str, str]]) -> None:
     base = KnowledgeGraph.from_facts(first, SCHEMA)
     before = {name: array.copy() for name, array in base._arrays.items()}
     extended, whole = base.with_facts(more), KnowledgeGraph.from_facts(first + more, SCHEMA)
@@ -60,7 +60,7 @@ def test_it_is_the_graph_of_all_facts(first: list[tuple[str, str, str]], more: l
     assert all(np.array_equal(base._arrays[name], array) for name, array in before.items())
 
 
-def test_facts_that_cannot_be_added_say_why() -> None:
+def test_invalid_facts_are_refused_with_a_reason() -> None:
     graph = KnowledgeGraph.from_facts([("cat", "isa", "animal")], SCHEMA)
     with pytest.raises(UserError, match=r"'iss' is not a relation of the graph. Did you mean isa\?"):
         graph.with_facts([("a", "iss", "b")])

@@ -19,7 +19,7 @@ triples = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(RELATIONS),
 
 @settings(max_examples=60)
 @given(triples)
-def test_every_answer_is_that_of_the_set_of_triples(rows: list[tuple[str, str, str]]) -> None:
+def test_a_graph_answers_as_the_set_of_its_triples(rows: list[tuple[str, str, str]]) -> None:
     graph = KnowledgeGraph.from_facts(rows)
     facts = {Fact(*row) for row in rows if row[0] != row[2]}
     mentioned = list(dict.fromkeys(name for h, _, t in rows for name in (h, t)))
@@ -137,7 +137,7 @@ def test_an_unknown_concept_suggests_the_singular() -> None:
 
 
 @pytest.mark.parametrize("typo", ["furniture stoer", "funriture_store", "furnitur store", "furnituree store", "furniture_storr"])
-def test_a_misspelt_concept_suggests_the_right_one(typo: str) -> None:
+def test_a_misspelled_concept_suggests_the_right_one(typo: str) -> None:
     graph = KnowledgeGraph.from_facts([("desk", "AtLocation", "furniture_store")])
     with pytest.raises(UserError, match=r"is not a concept of the graph.* Did you mean furniture_store\?"):
         graph.id(typo)
@@ -155,7 +155,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["tail", "head_ptr", "name_bytes", "name_slots", "neighbour_ptr"])
-def test_a_missing_cut_or_exchanged_array_is_a_user_error(saved: Path, name: str) -> None:
+def test_a_missing_truncated_or_wrong_array_is_a_user_error(saved: Path, name: str) -> None:
     path = saved / f"{name}.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
@@ -176,7 +176,7 @@ def test_another_format_is_refused(saved: Path) -> None:
         KnowledgeGraph.load(saved)
 
 
-def test_a_folder_that_still_holds_the_arrays_of_words_loads(saved: Path) -> None:
+def test_a_folder_of_the_older_format_loads(saved: Path) -> None:
     about = json.loads((saved / "graph.json").read_text())
     np.save(saved / "word_lemma.npy", np.zeros(3, dtype=np.int32))
     older = {"lemmatiser": "other 1.0", "listed_words": 2, "arrays": about["arrays"] | {"word_lemma": 3}}
@@ -188,7 +188,7 @@ def test_a_folder_that_still_holds_the_arrays_of_words_loads(saved: Path) -> Non
 
 
 @pytest.mark.parametrize("key", ["arrays", "schema", "names", "fingerprint"])
-def test_a_description_without_its_parts_is_a_user_error(saved: Path, key: str) -> None:
+def test_a_marker_file_without_a_key_is_a_user_error(saved: Path, key: str) -> None:
     about = json.loads((saved / "graph.json").read_text())
     del about[key]
     (saved / "graph.json").write_text(json.dumps(about))
@@ -196,7 +196,7 @@ def test_a_description_without_its_parts_is_a_user_error(saved: Path, key: str) 
         KnowledgeGraph.load(saved)
 
 
-def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
+def test_other_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         KnowledgeGraph.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="is not a knowledge graph"):

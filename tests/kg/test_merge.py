@@ -1,4 +1,4 @@
-"""Joined graphs against graphs built at once."""
+"""Merged graphs against graphs built at once."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def names_of(graph: KnowledgeGraph) -> list[str]:
 
 @settings(max_examples=40)
 @given(st.lists(rows, min_size=2, max_size=4))
-def test_joined_parts_are_the_graph_of_all_facts(parts: list[list[tuple[str, str, str, int]]]) -> None:
+def test_merged_parts_are_the_graph_of_all_facts(parts: list[list[tuple[str, str, str, int]]]) -> None:
     joined = merge([graph_of(part) for part in parts])
     whole = graph_of([row for part in parts for row in part])
     assert names_of(joined) == names_of(whole)
@@ -59,7 +59,7 @@ def test_joined_parts_are_the_graph_of_all_facts(parts: list[list[tuple[str, str
 
 @settings(max_examples=30)
 @given(st.tuples(rows, rows, rows))
-def test_joining_is_associative(parts: tuple[list[tuple[str, str, str, int]], ...]) -> None:
+def test_merging_is_associative(parts: tuple[list[tuple[str, str, str, int]], ...]) -> None:
     a, b, c = map(graph_of, parts)
     at_once = merge([a, b, c])
     for joined in (merge([merge([a, b]), c]), merge([a, merge([b, c])])):
@@ -70,14 +70,14 @@ def test_joining_is_associative(parts: tuple[list[tuple[str, str, str, int]], ..
 
 @settings(max_examples=30)
 @given(rows)
-def test_a_graph_joined_with_itself_is_itself(facts: list[tuple[str, str, str, int]]) -> None:
+def test_a_graph_merged_with_itself_is_itself(facts: list[tuple[str, str, str, int]]) -> None:
     graph = graph_of(facts)
     joined = merge([graph, graph])
     assert joined.fingerprint == graph.fingerprint
     assert facts_of(joined) == facts_of(graph)
 
 
-def test_joined_parts_of_a_file_are_the_file(tmp_path: Path) -> None:
+def test_merged_parts_of_a_file_are_the_graph_of_the_file(tmp_path: Path) -> None:
     lines = FACTS.read_text(encoding="utf-8").splitlines(keepends=True)[1:]
     for name, part in (("a", lines[:4000]), ("b", lines[3000:]), ("all", lines)):
         (tmp_path / f"{name}.tsv").write_text("".join(part), encoding="utf-8")
@@ -94,7 +94,7 @@ def mine(*relations: Relation, **pruned: tuple[str, ...]) -> Schema:
     return Schema("mine", relations, **pruned)
 
 
-def test_relations_of_one_name_are_one_and_keep_the_first_s_words() -> None:
+def test_relations_of_one_name_are_merged_and_keep_the_first_gloss() -> None:
     one = graph_of([("cat", "IsA", "pet", 1)], mine(Relation("IsA", gloss="is a"), pruned_concepts=("thing",)))
     two = graph_of(
         [("dog", "InstanceOf", "pet", 1), ("dog", "eats", "pet", 1)],
@@ -106,8 +106,8 @@ def test_relations_of_one_name_are_one_and_keep_the_first_s_words() -> None:
     assert set(facts_of(joined)) == {("cat", "IsA", "pet"), ("dog", "IsA", "pet")}  # the pruned fact was not in the second
 
 
-def test_a_schema_says_how_to_join() -> None:
-    """HasA is PartOf the other way round; where the graphs disagree on that, the schema decides."""
+def test_a_schema_decides_how_relations_are_merged() -> None:
+    """HasA is the reverse of PartOf; the schema decides where the graphs disagree."""
     conceptnet = graph_of([("wheel", "PartOf", "car", 1)], Schema.shipped("conceptnet"))
     own = graph_of([("car", "HasA", "wheel", 2), ("bike", "HasA", "wheel", 3)])
     with pytest.raises(UserError, match=r"HasA is imported as PartOf with .* swapped in graph 1 and as HasA in graph 2; .*schema"):
@@ -117,7 +117,7 @@ def test_a_schema_says_how_to_join() -> None:
     assert joined.schema == Schema.shipped("conceptnet")
 
 
-def test_a_symmetric_relation_is_joined_in_both_directions() -> None:
+def test_a_symmetric_relation_is_merged_in_both_directions() -> None:
     one_way = graph_of([("cat", "Meets", "dog", 2)])
     both = mine(Relation("Meets", symmetric=True))
     assert facts_of(merge([one_way, one_way], both)) == {("cat", "Meets", "dog"): 2, ("dog", "Meets", "cat"): 2}
@@ -127,7 +127,7 @@ def test_a_symmetric_relation_is_joined_in_both_directions() -> None:
         merge([graph_of([], both), one_way])
 
 
-def test_what_cannot_be_joined_is_refused() -> None:
+def test_graphs_that_cannot_be_merged_are_refused() -> None:
     one, two = graph_of([("cat", "IsA", "pet", 1)]), graph_of([("dog", "Hunts", "pet", 1)])
     with pytest.raises(UserError, match="two graphs or more"):
         merge([one])
@@ -140,7 +140,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
         merge([swapped, straight])
 
 
-def test_relations_without_facts_need_no_place_in_the_schema() -> None:
+def test_relations_without_facts_may_be_missing_in_the_schema() -> None:
     conceptnet = graph_of([("wheel", "PartOf", "car", 1)], Schema.shipped("conceptnet"))
     joined = merge([conceptnet, conceptnet], mine(Relation("PartOf")))
     assert facts_of(joined) == {("wheel", "PartOf", "car"): 1}

@@ -1,4 +1,4 @@
-"""Odd rows and files, one by one: what each becomes, and what is said of it."""
+"""Unusual rows and files: what becomes of each, and its message."""
 
 import bz2
 import gzip
@@ -26,7 +26,7 @@ def written(path: Path, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("weight", ["1" + "0" * 400, "1" + "0" * 5000, "1e300", "1e400", "-1e39", "NaN", "Infinity", "true", '"1"'])
-def test_a_weight_that_is_none_is_a_malformed_row(weight: str, tmp_path: Path) -> None:
+def test_a_row_with_an_invalid_weight_is_malformed(weight: str, tmp_path: Path) -> None:
     release = written(tmp_path / "a.csv", assertion("cat", "animal") + assertion("dog", "animal", weight=weight))
     table = written(tmp_path / "a.tsv", f"cat\tisa\tanimal\t1\ndog\tisa\tanimal\t{weight}\n")
     for path in (release, table):
@@ -37,7 +37,7 @@ def test_a_weight_that_is_none_is_a_malformed_row(weight: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("alphabetic", [True, False])
-def test_spaces_in_the_names_of_a_release_are_those_of_any_name(alphabetic: bool, tmp_path: Path) -> None:
+def test_spaces_in_conceptnet_names_are_normalized(alphabetic: bool, tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", assertion("black cat", " Animal ") + assertion(" ", "animal") + assertion("dog", "\x1f"))
     graph, report = build([path], options=ImportOptions(alphabetic=alphabetic, max_bad=1))
     assert list(graph.names) == ["black_cat", "animal"]
@@ -50,7 +50,7 @@ def relations(graph: KnowledgeGraph) -> list[str]:
 
 
 def test_a_relation_is_on_one_line(tmp_path: Path) -> None:
-    """Else a graph could not be written as a table."""
+    """Otherwise a graph could not be exported as a table."""
     files = [
         written(tmp_path / "a.tsv", "a\tis \x1f part  of\tb\n"),
         written(tmp_path / "a.csv", 'b,"is\npart\tof",c\n'),
@@ -78,7 +78,7 @@ def test_a_relation_that_begins_with_a_star_is_a_malformed_row(tmp_path: Path) -
         KnowledgeGraph.from_facts([("a", "*r", "b")])
 
 
-def test_too_many_relations_are_told_of_their_file(tmp_path: Path) -> None:
+def test_too_many_relations_are_refused_with_the_file_name(tmp_path: Path) -> None:
     path = written(tmp_path / "swapped.tsv", "".join(f"is a\tthing {i}\tanimal\n" for i in range(30_001)))
     with pytest.raises(UserError, match=r"swapped\.tsv: more than 30,000 relations; are the columns head, relation, tail\?"):
         build([path])
@@ -87,7 +87,7 @@ def test_too_many_relations_are_told_of_their_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.nt"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
 def test_text_in_another_encoding_is_refused(name: str, encoding: str, tmp_path: Path) -> None:
-    """Letters of two bytes each would otherwise be letters with zeros between."""
+    """UTF-16 would otherwise be read as letters with zero bytes between."""
     mark = {"a.tsv": "\t", "a.csv": ",", "a.nt": " "}[name]
     rows = [("<cat>", "<is>", "<animal>"), ("<dog>", "<is>", '"é"')] * 3
     path = written(tmp_path / name, "".join(mark.join(row) + (" .\n" if mark == " " else "\n") for row in rows).encode(encoding))
@@ -95,7 +95,7 @@ def test_text_in_another_encoding_is_refused(name: str, encoding: str, tmp_path:
         build([path], options=ImportOptions(max_bad=1))
 
 
-def test_an_open_quotation_mark_does_not_take_rows_away_in_silence(tmp_path: Path) -> None:
+def test_an_open_quotation_mark_is_refused(tmp_path: Path) -> None:
     before, after = "a,r,b\n" * 200, "c,r,d\n"
     for name, row in {"open": '"x,r,y\n', "closed by the next": '"x,r,y\nu,r,"v"\n'}.items():
         path = written(tmp_path / f"{name}.csv", f"{before}{row}{after}")
@@ -103,7 +103,7 @@ def test_an_open_quotation_mark_does_not_take_rows_away_in_silence(tmp_path: Pat
             build([path])
 
 
-def test_a_quotation_mark_within_a_line_spoils_that_line_only(tmp_path: Path) -> None:
+def test_a_misplaced_quotation_mark_affects_only_its_line(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", 'a,r,b\n"c"x,r,d\ne,r,5" nail\n"g\nh",r,i\nj,r\rk,r,l\n"m,r,n')
     graph, report = build([path], options=ImportOptions(max_bad=1))
     assert list(graph.names) == ["a", "b", "e", '5"_nail', "g_h", "i"]
@@ -114,8 +114,8 @@ PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 @pytest.mark.parametrize(("ending", "pack"), PACKERS.items())
-def test_compressed_streams_are_all_whole_or_the_file_is_refused(ending: str, pack: Any, tmp_path: Path) -> None:
-    """Large files are often written as many streams; a spoilt one is not the end."""
+def test_a_file_with_a_damaged_compressed_stream_is_refused(ending: str, pack: Any, tmp_path: Path) -> None:
+    """Large files often consist of many streams; a damaged one is not the end of the file."""
     streams = [pack(f"a{i}\tr\tb\n".encode()) for i in range(9)]
     for padding in (b"", bytes(8), bytes(20_000)):
         path = written(tmp_path / f"a.tsv{ending}", b"".join(streams[:5]) + padding + b"".join(streams[5:]) + padding)
@@ -161,7 +161,7 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
         build([path])
 
 
-def test_what_is_said_of_malformed_rows_is_short(tmp_path: Path) -> None:
+def test_messages_about_malformed_rows_are_short(tmp_path: Path) -> None:
     tables = {"a.tsv": f"cat\t{'x' * 900_000}\tanimal\n" * 7, "b.csv": f"cat,isa,animal,{'9' * 100_000}x\n" * 7}
     release = {"c.csv": f"/a\t/r/IsA\t{'y' * 500_000}\t/c/en/cat\t{{}}\n" * 7}
     for path in (written(tmp_path / name, text) for name, text in {**tables, **release}.items()):
@@ -171,7 +171,7 @@ def test_what_is_said_of_malformed_rows_is_short(tmp_path: Path) -> None:
         assert len(str(refused.value)) < 1500 + 5 * len(str(path))
 
 
-def test_very_many_unknown_relations_are_counted_in_time(tmp_path: Path) -> None:
+def test_many_unknown_relations_are_counted_in_linear_time(tmp_path: Path) -> None:
     """In time linear in the rows: looked at one by one for the nearest name, or each against all, they would take minutes."""
     rows = 100_000
     release = written(tmp_path / "a.csv", assertion("a", "b") + "".join(assertion("a", "b", f"X{i}") for i in range(rows)))
@@ -183,21 +183,21 @@ def test_very_many_unknown_relations_are_counted_in_time(tmp_path: Path) -> None
 
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
-    """It would lose its first rows to the look at its format."""
+    """Detecting the format would consume its first rows."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UserError, match="pipe is not a regular file"):
         build([pipe])
 
 
-def test_blank_lines_and_a_mark_before_the_first_row_do_not_hide_the_format(tmp_path: Path) -> None:
+def test_blank_lines_and_a_byte_order_mark_do_not_hide_the_format(tmp_path: Path) -> None:
     for mark, name in (("\t", "a.tsv"), (",", "a.csv")):
         path = written(tmp_path / name, "\ufeff\r\n" + " \n" * 600_000 + mark.join("arb") + "\n")
         graph, report = build([path])
         assert (graph.fact_count, report.rows) == (1, 1)
 
 
-def test_the_same_whatever_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_size_does_not_change_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ["a\tr\tb", "", "c\tr", " ", "Café\tr\td", "e\t*\tf", "g\ts\th\t2", "i\tr\tj\tx"] * 5
     files = [written(tmp_path / "a.tsv", "\n".join(rows)), written(tmp_path / "a.csv", "\n".join(rows).replace("\t", ","))]
     release = [assertion("a", "b"), assertion("c", "", "Nonsense"), "x\n", assertion("é", "d"), assertion("3", "e")] * 5
@@ -226,15 +226,15 @@ def test_both_directions_of_a_symmetric_fact_have_the_weight_of_its_first_row(
     assert (report.rows, report.mirrored, report.duplicates, report.kept) == (4, 4, 4, 4)
 
 
-def test_a_mark_before_a_list_of_concepts_is_no_part_of_the_first(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_list_of_concepts(tmp_path: Path) -> None:
     concepts = written(tmp_path / "concepts.txt", "\ufeffzebra\r\n\r\n Black  Cat\n")
     graph, _ = build([written(tmp_path / "a.tsv", "a\tr\tzebra\n")], concepts=concepts)
     assert list(graph.names) == ["zebra", "black_cat", "a"]
 
 
 @pytest.mark.parametrize("number", [-1, 1])
-def test_a_cell_beyond_its_dictionary_is_no_cell(number: int) -> None:
-    """As a damaged Parquet file may have them."""
+def test_a_parquet_cell_outside_its_dictionary_is_refused(number: int) -> None:
+    """A damaged Parquet file may have such cells."""
     wrong = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, number]), ["cat"], safe=False)
     with pytest.raises(pyarrow.ArrowException):
         parquet._texts(wrong)

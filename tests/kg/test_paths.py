@@ -3,7 +3,7 @@
 from itertools import pairwise, permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
@@ -33,8 +33,7 @@ def test_paths_are_those_of_brute_force_shortest_first(
 ) -> None:
     graph = KnowledgeGraph.from_facts(rows)
     start, end = (i % len(graph) for i in ends)
-    if start == end:
-        return
+    assume(start != end)
     facts = {Fact(*row) for row in rows}
     found = find_paths(graph, graph.name(start), graph.name(end), max_hops, limit)
     expected = every_path(graph, start, end, max_hops)
@@ -54,8 +53,7 @@ def test_paths_are_those_of_brute_force_shortest_first(
 @given(rows=triples, max_hops=st.integers(1, 5))
 def test_paths_back_are_the_paths_reversed(rows: list[tuple[str, str, str]], max_hops: int) -> None:
     graph = KnowledgeGraph.from_facts(rows)
-    if len(graph) < 2:
-        return
+    assume(len(graph) > 1)
     there, back = (find_paths(graph, graph.name(i), graph.name(1 - i), max_hops, 1000) for i in (0, 1))
     assert sorted(path.concepts for path in there.paths) == sorted(path.concepts[::-1] for path in back.paths)
 

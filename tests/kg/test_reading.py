@@ -1,4 +1,4 @@
-"""What compiled kernels read equals what plain Python reads, and every format gives the same facts."""
+"""Compiled kernels read the same as plain Python, and every format gives the same facts."""
 
 import bz2
 import gzip
@@ -215,8 +215,8 @@ def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
         build([path])
 
 
-def test_repeated_facts_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repetitions are thrown out as they come; the first weight stays, whenever that happens."""
+def test_repeated_facts_are_removed_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeated facts are removed from time to time; the first weight is kept."""
     rng = np.random.default_rng(0)
     path = tmp_path / "facts.tsv"
     path.write_text(
@@ -232,7 +232,7 @@ def test_repeated_facts_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.Monke
     assert np.array_equal(again.weight, whole.weight)  # type: ignore[arg-type]
 
 
-def test_light_facts_are_left_out_with_their_concepts(tmp_path: Path) -> None:
+def test_facts_below_the_smallest_weight_are_left_out_with_their_concepts(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
     path.write_text("a\tr\tb\t0.5\nc\tr\td\t2\n", encoding="utf-8")
     graph, report = build([path], options=ImportOptions(min_weight=1))

@@ -1,4 +1,4 @@
-"""The shipped schema is the published one; schemas of one's own are checked, and read back as they are written."""
+"""The shipped schema is the published one; schemas are validated and survive a round trip."""
 
 import json
 import re
@@ -101,7 +101,7 @@ def test_shipped_schemas_survive_json_and_yaml(name: str, tmp_path: Path) -> Non
     assert load_schema(tmp_path / "mine.yaml") == schema
 
 
-def test_conceptnets_facts_can_be_said_in_several_ways() -> None:
+def test_conceptnets_relations_have_several_templates() -> None:
     for relation in Schema.shipped("conceptnet").relations:
         said = {relation.sentence("furniture_store", "desk", pick)[0] for pick in range(50)}
         assert len(said) == len(relation.templates) >= 3
@@ -110,7 +110,7 @@ def test_conceptnets_facts_can_be_said_in_several_ways() -> None:
 
 
 @given(template=templates, head=texts, tail=texts, more=st.lists(templates, max_size=2), pick=st.integers(-9, 9))
-def test_a_sentence_holds_head_and_tail_where_it_says(template: str, head: str, tail: str, more: list[str], pick: int) -> None:
+def test_the_spans_of_a_sentence_are_head_and_tail(template: str, head: str, tail: str, more: list[str], pick: int) -> None:
     relation = Relation("R", templates=(template, *more))
     text, (start, end), (tail_start, tail_end) = relation.sentence(head, tail, pick)
     assert (text[start:end], text[tail_start:tail_end]) == (head.replace("_", " "), tail.replace("_", " "))
@@ -131,7 +131,7 @@ def test_a_derived_schema_names_every_relation_once_in_order() -> None:
     assert not schema.pruned_concepts
 
 
-def test_a_relation_whose_name_would_swap_its_ends_is_refused() -> None:
+def test_a_relation_name_with_a_star_is_refused() -> None:
     with pytest.raises(UserError, match=r"'\*eats' begins with \*"):
         Schema.derived(["*eats"])
 
@@ -148,7 +148,7 @@ pruned_concepts: [Any Thing]
 """
 
 
-def test_a_schema_of_ones_own_is_read_from_yaml(tmp_path: Path) -> None:
+def test_a_schema_is_read_from_yaml(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(OWN)
     schema = load_schema(str(path))
@@ -215,7 +215,7 @@ def test_a_schema_of_ones_own_is_read_from_yaml(tmp_path: Path) -> None:
         (OWN.replace("pruned_concepts", "pruned"), ":8: unknown key pruned of a schema. Known: name, pruned_concepts"),
     ],
 )
-def test_a_wrong_schema_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
+def test_an_invalid_schema_is_refused_with_file_and_line(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(UserError) as refused:
@@ -231,7 +231,7 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
         load_schema(tmp_path / "mine.yaml")
 
 
-def test_what_is_neither_shipped_nor_a_file_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_schema_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'conceptnett' is neither a shipped schema nor a file\. Did you mean conceptnet"):
         load_schema("conceptnett")
     with pytest.raises(UserError, match=r"nowhere\.yaml' is neither a shipped schema nor a file"):
@@ -242,7 +242,7 @@ def test_what_is_neither_shipped_nor_a_file_is_refused(tmp_path: Path) -> None:
         Schema.shipped("other")
 
 
-def test_the_schema_that_the_documentation_shows_is_one(tmp_path: Path) -> None:
+def test_the_schema_in_the_documentation_is_valid(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "knowledge-graphs.md").read_text(encoding="utf-8")
     (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "relations:" in text]
     (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.grounding.lemmas import LEMMATIZER
+from mhgrn.grounding.lemmas import RULES
 from mhgrn.io.cache import user_cache
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.io.locks import locked
@@ -35,7 +35,7 @@ NEW_QUESTIONS = (
 def cache_folder() -> Path:
     """The folder of the starter model."""
     contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
-    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, LEMMATIZER, RUNS)[:8]}"
+    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, RULES, RUNS)[:8]}"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from mhgrn.config import Config
     from mhgrn.errors import UserError
     from mhgrn.explain.paths import ReasoningPath
+    from mhgrn.grounding.grounder import Grounder
+    from mhgrn.grounding.index import ConceptIndex
     from mhgrn.inference import Answer, QuestionAnswerer
-    from mhgrn.kg import Fact, ImportOptions, KnowledgeGraph, build
+    from mhgrn.kg import Fact, GraphReader, ImportOptions, KnowledgeGraph, build
     from mhgrn.questions.question import Question
     from mhgrn.runs import Run
     from mhgrn.starter import load
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
 # Loaded when first used: importing mhgrn is quick, and torch loads when a model does.
 _WHERE = {
     "Answer": "mhgrn.inference",
+    "ConceptIndex": "mhgrn.grounding.index",
     "Config": "mhgrn.config",
     "Fact": "mhgrn.kg",
+    "GraphReader": "mhgrn.kg",
+    "Grounder": "mhgrn.grounding.grounder",
     "ImportOptions": "mhgrn.kg",
     "KnowledgeGraph": "mhgrn.kg",
     "PrepareOptions": "mhgrn.subgraphs.prepared",
@@ -47,8 +52,11 @@ _WHERE = {
 
 __all__ = [
     "Answer",
+    "ConceptIndex",
     "Config",
     "Fact",
+    "GraphReader",
+    "Grounder",
     "ImportOptions",
     "KnowledgeGraph",
     "PrepareOptions",

@@ -9,11 +9,11 @@ uses and that differ from their defaults (``Config.identity``). For each cell th
 2. Old and new identity describe the same settings: expanding the new identity by today's defaults gives the stored value of every
    setting that the run uses.
 
-With ``--data`` it also replaces fingerprints of graphs and of prepared data, and names of feature folders. OLD and NEW are work
-folders (``mhgrn reproduce --work``) in which the old and the new version prepared the same questions. The script proves that the
-arrays of each pair are equal byte by byte.
+With ``--data`` it also replaces the fingerprints of prepared data. OLD and NEW are work folders (``mhgrn reproduce --work``) in
+which the old and the new version prepared the same questions. The script proves that questions, splits and the graph of each pair
+are equal, and that all arrays are equal byte by byte.
 
-Nothing is trained again. A second run finds nothing to do.
+Nothing is trained again. Old and new fingerprints and keys are recorded in ``migrated.json``. A second run finds nothing to do.
 """
 
 import argparse
@@ -27,14 +27,15 @@ from typing import Any
 
 from mhgrn.config import Config, section
 from mhgrn.encoders import graph_encoders
-from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.markers import write_json
 from mhgrn_reproduction.cells import FORMAT, Cell
 
 RESULTS = Path(__file__).parent / "results"
+RECORD = "migrated.json"
 OLD_FORMAT = 1
 OLD_NAMES = {"rgcn.normalise": "rgcn.normalize"}
 OLD_WITHOUT_EFFECT = ("checkpoint_every", "log_every", "tensorboard")  # of the section training
+OLD_REUSE_ARRAYS = {f"used_{name}.npy" for name in ("bytes", "hash", "ptr", "slots")}  # of a deleted function; no part of the data
 
 
 class NotTheSame(Exception):
@@ -99,61 +100,81 @@ def named(cell: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Prepared data of one version, with the fingerprint of its graph and the name of its node features."""
+    """Prepared data, as its marker describes it."""
 
     folder: Path
-    fingerprint: str
-    graph: str
-    features: str | None
+    about: dict[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the data."""
+        return str(self.about["fingerprint"])
+
+    @property
+    def graph(self) -> str:
+        """The fingerprint of its graph."""
+        return str(self.about["graph_fingerprint"])
+
+    def arrays(self) -> dict[str, str]:
+        """The SHA-256 of every array."""
+        return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(self.folder.glob("*.npy"))}
+
+    def questions(self) -> list[dict[str, Any]]:
+        """All questions; missing answers, which the old version wrote as null, are left out."""
+        rows = map(json.loads, (self.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines())
+        return [{key: value for key, value in row.items() if value is not None} for row in rows]
 
 
 def prepared_data(work: Path) -> Iterator[Prepared]:
-    """The prepared data in a work folder. ``features.json`` there has the name of the node features of each folder, if known."""
-    names = work / "features.json"
-    features = json.loads(names.read_text(encoding="utf-8")) if names.is_file() else {}
+    """The prepared data in a work folder."""
     for marker in sorted(work.glob("prepared/*/prepared.json")):
-        about = json.loads(marker.read_text(encoding="utf-8"))
-        folder = marker.parent
-        yield Prepared(folder, about["fingerprint"], about["graph_fingerprint"], features.get(folder.name))
+        yield Prepared(marker.parent, json.loads(marker.read_text(encoding="utf-8")))
 
 
-def contents(folder: Path) -> dict[str, str]:
-    """The SHA-256 of the questions and of every array in a folder of prepared data."""
-    files = [folder / "questions.jsonl", *sorted(folder.glob("*.npy"))]
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+Mapping = dict[str, tuple[Prepared, Prepared]]
 
 
-def data_mapping(old: Path, new: Path) -> dict[str, tuple[Prepared, Prepared]]:
-    """By old fingerprint: the prepared data of both versions, which have equal contents."""
-    by_contents = {fingerprint(contents(data.folder)): data for data in prepared_data(new)}
-    found: dict[str, tuple[Prepared, Prepared]] = {}
+def data_mapping(old: Path, new: Path) -> Mapping:
+    """By old fingerprint: the prepared data of both versions, which have equal splits, questions and arrays."""
+    candidates = [(data, data.arrays()) for data in prepared_data(new)]
+    found: Mapping = {}
     for data in prepared_data(old):
-        held = contents(data.folder)
-        same = by_contents.get(fingerprint(held))
-        if same is None:
-            raise NotTheSame(f"no data in {new} has the {len(held)} files of {data.folder} byte by byte")
-        print(f"{data.folder.name}: {len(held)} files equal to {same.folder.name}; {data.fingerprint} -> {same.fingerprint}")
-        found[data.fingerprint] = data, same
+        arrays = {name: digest for name, digest in data.arrays().items() if name not in OLD_REUSE_ARRAYS}
+        same = [other for other, theirs in candidates if theirs == arrays and other.about["splits"] == data.about["splits"]]
+        same = [other for other in same if other.questions() == data.questions()]
+        if not same:
+            raise NotTheSame(f"no data in {new} has the questions and the {len(arrays)} arrays of {data.folder}")
+        if data.graph != same[0].graph:  # names of node features depend on it
+            raise NotTheSame(f"{data.folder} has the graph {data.graph}, {same[0].folder} has {same[0].graph}")
+        print(f"{data.folder.name}: questions and {len(arrays)} arrays are equal; {data.fingerprint} -> {same[0].fingerprint}")
+        found[data.fingerprint] = data, same[0]
     return found
 
 
-def migrated_data(cell: dict[str, Any], mapping: dict[str, tuple[Prepared, Prepared]]) -> dict[str, Any]:
-    """A cell of format 2 with today's fingerprints of its data."""
+def migrated_data(cell: dict[str, Any], mapping: Mapping) -> dict[str, Any]:
+    """A cell of format 2 with today's fingerprint of its data."""
     if cell["data"]["fingerprint"] not in mapping:
         return cell
     old, new = mapping[cell["data"]["fingerprint"]]
     if cell["data"]["graph"] != old.graph:
         raise NotTheSame(f"its graph is {cell['data']['graph']}, that of its data is {old.graph}")
-    config = dict(cell["config"])
-    if old.features is not None and new.features is not None and config["features"] == old.features:
-        config["features"] = new.features
-    return named({**cell, "config": config, "data": {**cell["data"], "fingerprint": new.fingerprint, "graph": new.graph}})
+    return named({**cell, "data": {**cell["data"], "fingerprint": new.fingerprint}})
 
 
-def migrate(results: Path, mapping: dict[str, tuple[Prepared, Prepared]]) -> tuple[int, int]:
-    """Convert all cells below ``results``; returns how many changed, of how many."""
+def migrated_summary(summary: dict[str, Any], mapping: Mapping) -> dict[str, Any]:
+    """A summary with today's description of its data."""
+    data = {}
+    for name, about in summary["data"].items():
+        known = mapping.get(about["fingerprint"])
+        data[name] = about if known is None else {key: known[1].about[key] for key in about}
+    return {**summary, "data": data}
+
+
+def migrate(results: Path, mapping: Mapping) -> tuple[int, int]:
+    """Convert all cells and summaries below ``results``; returns how many cells changed, of how many."""
     files = sorted(results.glob("*/*/cells/*.json"))
-    changed = []
+    changed: dict[Path, dict[str, Any]] = {}
+    keys: dict[str, list[str]] = {}
     for file in files:
         before = json.loads(file.read_text(encoding="utf-8"))
         place = f"{file.parts[-4]}/{file.parts[-3]} {file.stem}"
@@ -166,10 +187,18 @@ def migrate(results: Path, mapping: dict[str, tuple[Prepared, Prepared]]) -> tup
             raise SystemExit(f"{place}: {error}. Nothing was written.") from None
         if now != before:
             print(f"{place}: {before['key']} -> {now['key']}")
-            changed.append((file, now))
-    for file, cell in changed:
-        write_json(file, cell)
-    return len(changed), len(files)
+            changed[file] = now
+            keys[place] = [before["key"], now["key"]]
+    for file in sorted(results.glob("*/*/summary.json")):
+        before = json.loads(file.read_text(encoding="utf-8"))
+        if (now := migrated_summary(before, mapping)) != before:
+            changed[file] = now
+    for file, content in changed.items():
+        write_json(file, content)
+    if keys:
+        data = {old: new.fingerprint for old, (_, new) in mapping.items()}
+        write_json(results / RECORD, {"data": data, "cells": keys})
+    return len(keys), len(files)
 
 
 def main() -> None:
@@ -179,7 +208,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, nargs=2, metavar=("OLD", "NEW"), help="work folders of the old and the new version")
     options = parser.parse_args()
     try:
-        mapping = data_mapping(*options.data) if options.data else {}
+        mapping: Mapping = data_mapping(*options.data) if options.data else {}
     except NotTheSame as error:
         sys.exit(f"{error}. Nothing was written.")
     changed, total = migrate(options.results, mapping)

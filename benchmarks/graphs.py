@@ -7,7 +7,7 @@ from measuring import CLOCK, peak, resident, sample
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.questions.reading import read_splits
-from mhgrn.subgraphs.extract import Extractor, Limits, Subgraph
+from mhgrn.subgraphs.extract import Extractor, Subgraph, SubgraphLimits
 from mhgrn.subgraphs.prepared import ground
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -23,7 +23,7 @@ def graph_of(data: Path, kg: Path | None, work: Path) -> Path:
 
 def subgraphs_of(graph: KnowledgeGraph, data: Path, questions: int, cap: int | None = None) -> list[list[Subgraph]]:
     """The subgraphs of every choice of CommonsenseQA's first questions, cut at ``cap`` nodes."""
-    grounder, extract = Grounder(graph), Extractor(graph, Limits(cap))
+    grounder, extract = Grounder(graph), Extractor(graph, SubgraphLimits(cap))
     asked = read_splits(data / "csqa")["train"][:questions]
     return [[extract(m) for m in ground(q, grounder, "fill-in-the-blank")] for q in asked]
 

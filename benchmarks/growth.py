@@ -55,7 +55,7 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
 from mhgrn.nn.walks import find_walks
 from mhgrn.questions.reading import read_splits
-from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Extractor, Limits, Subgraph
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Extractor, Subgraph, SubgraphLimits
 from mhgrn.subgraphs.prepared import ground
 
 WIDTH, TEXT_WIDTH, SCHEMA = 100, 384, 17
@@ -420,7 +420,7 @@ def real_subgraphs(kg: Path, questions: int, caps: Sequence[int | None]) -> list
     graph = KnowledgeGraph.load(kg)
     grounder = Grounder(graph)
     mentions = [m for q in read_splits(DATA / "csqa")["train"][:questions] for m in ground(q, grounder, "fill-in-the-blank")]
-    return [[Extractor(graph, Limits(cap))(m) for m in mentions] for cap in caps]
+    return [[Extractor(graph, SubgraphLimits(cap))(m) for m in mentions] for cap in caps]
 
 
 def figure_7(batches: list[list[Subgraph]], depths: Sequence[int], rounds: int) -> dict[str, Any]:

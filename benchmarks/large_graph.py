@@ -29,7 +29,7 @@ from mhgrn.compiled.jit import kernel
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.question import Question
-from mhgrn.subgraphs.extract import Extractor, Limits
+from mhgrn.subgraphs.extract import Extractor, SubgraphLimits
 from mhgrn.subgraphs.prepared import ground
 
 RELATIONS = 20
@@ -111,7 +111,7 @@ def time_questions(folder: Path, caps: dict[str, int | None]) -> tuple[Compariso
     graph = KnowledgeGraph.load(folder)
     grounder = Grounder(graph)
     asked = questions(len(graph))
-    extractors = {name: Extractor(graph, Limits(max_degree=cap)) for name, cap in caps.items()}
+    extractors = {name: Extractor(graph, SubgraphLimits(max_degree=cap)) for name, cap in caps.items()}
     mentioned: set[int] = set()
     sizes: dict[str, list[tuple[int, int]]] = {name: [] for name in caps}
 

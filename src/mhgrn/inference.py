@@ -35,7 +35,7 @@ from mhgrn.questions.question import Question
 from mhgrn.questions.reading import questions_from
 from mhgrn.runs import Run
 from mhgrn.scoring import Graphs, Scorer, TextMemory, TextVectors, best_choices, probabilities
-from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Limits, Subgraph
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph, SubgraphLimits
 from mhgrn.subgraphs.prepared import statement_builder
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
@@ -350,7 +350,7 @@ class QuestionAnswerer:
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
         about = self.run.about["data"]
-        return _Knowledge(graph, Grounder(graph), Extractor(graph, Limits(about.get("max_nodes"), about.get("max_degree"))))
+        return _Knowledge(graph, Grounder(graph), Extractor(graph, SubgraphLimits(about.get("max_nodes"), about.get("max_degree"))))
 
 
 @dataclass(frozen=True)

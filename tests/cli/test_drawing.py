@@ -66,7 +66,7 @@ def test_wrong_input_is_one_line(own: Project, refused: Refused) -> None:
     refused(["kg", "draw", str(own.graph), "milk", "oven", "-o", str(image), "--max-nodes", "1"], ["raise --max-nodes"])
     refused([*draw, "--choice", "Z"], [f"{known} has no choice 'Z'. Known: A, B, C, D, E"])
     refused([*draw[:3], known + "x", *draw[4:]], [f"{own.data} has no question '{known}x'. Did you mean "])
-    refused([*draw[:2], str(own.graph), *draw[3:]], [f"{own.graph} is not a prepared data set"])
+    refused([*draw[:2], str(own.graph), *draw[3:]], [f"{own.graph} is not a prepared dataset"])
     refused(["data", "report", str(own.data), "-o", str(own.graph)], [f"{own.graph}", "name another folder"])
     (own.root / "file").write_text("mine")
     refused([*draw[:-1], str(own.root / "file" / "p.svg")], [f"{own.root}/file"])
@@ -77,14 +77,14 @@ def test_a_question_without_answer_needs_a_choice(own: Project, here: Command, r
     first, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(json.dumps(json.loads(first) | {"answer": None}) + "\n" + "".join(rest), encoding="utf-8")
     draw = ["data", "draw", str(own.data), first_id(own), "-o", str(own.root / "p.svg")]
-    refused(draw, ["is not known; name a choice with --choice (A, B, C, D, E)"])
+    refused(draw, ["is unknown; name a choice with --choice (A, B, C, D, E)"])
     assert here(*draw, "--choice", "B").code == 0
 
 
 def test_a_graph_that_moved_can_be_named(own: Project, here: Command, refused: Refused) -> None:
     own.graph.rename(own.root / "moved")
     draw = ["data", "draw", str(own.data), first_id(own), "-o", str(own.root / "p.png")]
-    refused(draw, [f"{own.graph}, where nothing is now", "--kg"])
+    refused(draw, [f"is not at {own.graph} any more", "--kg"])
     assert here(*draw, "--kg", own.root / "moved").code == 0
 
 

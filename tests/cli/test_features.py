@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Callable[[Project], list[object]], list[str]]] = {
     "no graph": (lambda p: [p.root / "nowhere"], ["{root}/nowhere does not exist"]),
     "no encoder": (lambda p: [p.graph, "--encoder", p.root / "nowhere"], ["text encoder '{root}/nowhere' cannot be loaded"]),
     "an encoder folder of something else": (lambda p: [p.graph, "--encoder", p.data], ["text encoder '{root}/data' cannot be"]),
-    "only what is not prepared": (lambda p: [p.graph, "--only", p.graph], ["{root}/graph is not a prepared data set"]),
+    "only what is not prepared": (lambda p: [p.graph, "--only", p.graph], ["{root}/graph is not a prepared dataset"]),
     "only another graph's": (
         lambda p: [other_graph(p), "--only", p.data],
         ["{root}/data was prepared from another graph than {root}/other"],

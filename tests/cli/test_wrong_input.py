@@ -326,7 +326,7 @@ DAMAGE_CASES = [
     Case(
         "graph moved: train",
         after(lambda p: p.graph.rename(p.root / "moved"), train),
-        ("{root}/graph, where nothing is now", "--kg"),
+        ("is not at {root}/graph any more", "--kg"),
     ),
     Case("graph changed", after(changed_graph, ASKED), ("{root}/graph has changed since", "train again")),
     Case("graph changed: train", after(changed_graph, train), ("prepared from another graph", "prepare the questions again")),
@@ -406,7 +406,7 @@ QUESTION_CASES = [
         lambda p: ["eval", p.run, "--split", "tset"],
         ("{root}/data has no split 'tset'. Did you mean test?",),
     ),
-    Case("eval: not data", lambda p: ["eval", p.run, "--data", p.graph], ("{root}/graph is not a prepared data set",)),
+    Case("eval: not data", lambda p: ["eval", p.run, "--data", p.graph], ("{root}/graph is not a prepared dataset",)),
     Case(
         "eval: another graph",
         lambda p: ["eval", p.run, "--kg", (changed := p.root / "g2", shuffled(p, changed))[0]],

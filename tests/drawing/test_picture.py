@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.drawing import Limits, Picture, picture_of_concepts, picture_of_question, picture_of_subgraph
+from mhgrn.drawing import Picture, PictureLimits, picture_of_concepts, picture_of_question, picture_of_subgraph
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
@@ -49,7 +49,7 @@ def facts_of(subgraph: Subgraph) -> set[tuple[str, str, str]]:
 
 @given(subgraphs())
 def test_a_picture_without_tight_limits_shows_everything_that_is_joined(subgraph: Subgraph) -> None:
-    picture = picture_of_subgraph(subgraph, GRAPH, ("t",), Limits(99, 999))
+    picture = picture_of_subgraph(subgraph, GRAPH, ("t",), PictureLimits(99, 999))
     assert shown_facts(picture) == facts_of(subgraph)
     joined = set(subgraph.head.tolist()) | set(subgraph.tail.tolist())
     expected = {GRAPH.name(int(c)) for i, c in enumerate(subgraph.concepts) if subgraph.types[i] != OTHER or i in joined}
@@ -58,7 +58,7 @@ def test_a_picture_without_tight_limits_shows_everything_that_is_joined(subgraph
 
 @given(subgraphs(), st.integers(1, 8), st.integers(1, 12))
 def test_limits_hold_and_only_facts_of_the_subgraph_are_shown(subgraph: Subgraph, nodes: int, arrows: int) -> None:
-    picture = picture_of_subgraph(subgraph, GRAPH, ("t",), Limits(nodes, arrows))
+    picture = picture_of_subgraph(subgraph, GRAPH, ("t",), PictureLimits(nodes, arrows))
     assert len(picture.nodes) <= nodes
     assert len(picture.arrows) <= arrows
     assert shown_facts(picture) <= facts_of(subgraph)
@@ -78,7 +78,7 @@ def brute_visits(subgraph: Subgraph, node: int) -> int:
 
 @given(subgraphs(), st.integers(1, 8))
 def test_concepts_left_out_are_on_no_more_walks_than_those_kept(subgraph: Subgraph, limit: int) -> None:
-    picture = picture_of_subgraph(subgraph, GRAPH, ("t",), Limits(limit, 999))
+    picture = picture_of_subgraph(subgraph, GRAPH, ("t",), PictureLimits(limit, 999))
     shown = {node.name for node in picture.nodes}
     others = [i for i in range(len(subgraph.types)) if subgraph.types[i] == OTHER]
     kept = [brute_visits(subgraph, i) for i in others if GRAPH.name(int(subgraph.concepts[i])) in shown]
@@ -118,10 +118,10 @@ def test_a_question_whose_id_is_in_several_splits_is_named_with_its_split(starte
 
 
 def test_how_much_is_shown_is_said_in_words(starter_graph: KnowledgeGraph, small_data: PreparedData) -> None:
-    whole = picture_of_question(small_data, starter_graph, small_data.questions[0].id, limits=Limits(9999, 9999))
+    whole = picture_of_question(small_data, starter_graph, small_data.questions[0].id, limits=PictureLimits(9999, 9999))
     facts = whole.fact_count
     assert whole.shown == f"showing all {whole.node_count:,} nodes and {facts:,} facts"
-    part = picture_of_question(small_data, starter_graph, small_data.questions[0].id, limits=Limits(3, 2))
+    part = picture_of_question(small_data, starter_graph, small_data.questions[0].id, limits=PictureLimits(3, 2))
     shown = sum(len(arrow.relations) for arrow in part.arrows)
     assert part.shown == f"showing {len(part.nodes)} of {whole.node_count:,} nodes and {shown} of {facts:,} facts"
 
@@ -165,19 +165,19 @@ def test_facts_of_two_nodes_in_one_direction_share_an_arrow() -> None:
 def test_neighbours_of_several_concepts_are_shown_before_those_of_one() -> None:
     facts = [("x", "IsA", f"n{i}") for i in range(9)] + [("y", "IsA", "n7"), ("n8", "IsA", "far")]
     graph = KnowledgeGraph.from_facts(facts)
-    picture = picture_of_concepts(graph, ["x", "y"], limits=Limits(3, 9))
+    picture = picture_of_concepts(graph, ["x", "y"], limits=PictureLimits(3, 9))
     assert {node.name for node in picture.nodes} == {"x", "y", "n7"}
     assert picture.shown == "showing 3 of 11 nodes and 2 of 10 facts"
 
 
 def test_each_hop_gets_its_share_of_the_nodes() -> None:
     facts = [("x", "IsA", f"n{i}") for i in range(30)] + [(f"n{i}", "IsA", f"m{i}") for i in range(30)]
-    picture = picture_of_concepts(KnowledgeGraph.from_facts(facts), ["x"], 2, Limits(9, 99))
+    picture = picture_of_concepts(KnowledgeGraph.from_facts(facts), ["x"], 2, PictureLimits(9, 99))
     assert [node.column for node in picture.nodes] == [0] + [1] * 4 + [2] * 4
 
 
 def test_more_concepts_than_nodes_are_refused() -> None:
-    with pytest.raises(UserError, match="3 concepts do not fit in a drawing of 2 nodes; raise --max-nodes"):
-        picture_of_concepts(LINE, ["a", "b", "c", "a"], limits=Limits(2, 9))
+    with pytest.raises(UserError, match="3 concepts do not fit into a drawing of 2 nodes; raise --max-nodes"):
+        picture_of_concepts(LINE, ["a", "b", "c", "a"], limits=PictureLimits(2, 9))
     with pytest.raises(UserError, match="'zebra' is not a concept"):
         picture_of_concepts(LINE, ["zebra"])

@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from mhgrn.drawing import Limits, Picture, draw, picture_of_concepts, picture_of_question, picture_of_subgraph
-from mhgrn.drawing.render import COLOURS
+from mhgrn.drawing import Picture, PictureLimits, draw, picture_of_concepts, picture_of_question, picture_of_subgraph
+from mhgrn.drawing.render import COLORS
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE
@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def picture(small_data: PreparedData, starter_graph: KnowledgeGraph) -> Picture:
-    return picture_of_question(small_data, starter_graph, small_data.questions[2].id, limits=Limits(40, 80))
+    return picture_of_question(small_data, starter_graph, small_data.questions[2].id, limits=PictureLimits(40, 80))
 
 
 def texts(path: Path) -> list[str]:
@@ -43,14 +43,14 @@ def test_an_svg_holds_every_name_relation_title_and_count_as_text(picture: Pictu
     assert {*picture.legend.values()} >= {text for text in found if text.startswith("in the ")}
 
 
-def test_colours_follow_types_and_arrows_are_drawn_once(picture: Picture, tmp_path: Path) -> None:
+def test_colors_follow_types_and_arrows_are_drawn_once(picture: Picture, tmp_path: Path) -> None:
     draw(picture, tmp_path / "p.svg")
     groups = {group.get("id"): group for group in ET.parse(tmp_path / "p.svg").getroot().iter(f"{SVG}g")}
     for number, node in enumerate(picture.nodes):
         (path,) = groups[f"node-{number}"].iter(f"{SVG}path")
-        assert f"fill: {COLOURS[node.type]}" in path.attrib["style"]
+        assert f"fill: {COLORS[node.type]}" in path.attrib["style"]
     assert {name for name in groups if name and name.startswith("arrow-")} == {f"arrow-{n}" for n in range(len(picture.arrows))}
-    blue, pink, grey = (tuple(int(COLOURS[kind][i : i + 2], 16) for i in (1, 3, 5)) for kind in range(3))
+    blue, pink, grey = (tuple(int(COLORS[kind][i : i + 2], 16) for i in (1, 3, 5)) for kind in range(3))
     assert blue[2] == max(blue)
     assert pink[0] == max(pink)
     assert len(set(grey)) == 1

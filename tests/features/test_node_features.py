@@ -154,7 +154,7 @@ def test_who_has_no_vector_gets_its_words_mean_or_the_mean_and_is_counted(
 
 def test_vectors_of_another_graph_or_damaged_are_refused(graph: KnowledgeGraph, built: Path, encoder: TextEncoder) -> None:
     other = KnowledgeGraph.from_facts([("sun", "RelatedTo", "moon")])
-    with pytest.raises(UserError, match=r"built holds the features of another graph than GRAPH.*mhgrn features build GRAPH"):
+    with pytest.raises(UserError, match=r"built has the features of another graph than GRAPH.*mhgrn features build GRAPH"):
         BuiltFeatures(other, built, encoder)
     np.save(built / "vectors.npy", np.zeros((3, 3), dtype=np.float16))
     with pytest.raises(UserError, match=r"vectors\.npy has shape \(3, 3\), not \(4, 3\); build the features again"):
@@ -172,7 +172,7 @@ def test_a_vector_that_is_no_vector_is_not_written(graph: KnowledgeGraph, tmp_pa
     request = Request(graph, np.arange(3), {"from": "vectors"})
     rows = np.zeros((3, 2), dtype=np.float32)
     rows[1, 0] = wrong
-    with pytest.raises(UserError, match="the vector of 'animal' is not finite, or too large"):
+    with pytest.raises(UserError, match="the vector of 'animal' has values that are not finite or too large"):
         request.write(tmp_path / "made", np.arange(3), [rows], 2)
     assert not (tmp_path / "made").exists()
 

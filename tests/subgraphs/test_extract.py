@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mhgrn.grounding.grounder import Mentioned, Mentions
 from mhgrn.kg import KnowledgeGraph, Schema
-from mhgrn.subgraphs.extract import ANSWER, MOST_NODES, OTHER, QUESTION, Extractor, Limits, Subgraph, extract_all
+from mhgrn.subgraphs.extract import ANSWER, MOST_NODES, OTHER, QUESTION, Extractor, Subgraph, SubgraphLimits, extract_all
 
 SCHEMA = Schema.derived(["R", "S", "T"])
 
@@ -69,7 +69,7 @@ def test_a_subgraph_is_what_its_definition_says(seed: int, n: int, count: int, c
     """Each extractor is used several times: it must leave no traces."""
     rng = np.random.default_rng(seed)
     facts = random_facts(rng, n, count)
-    extractor = Extractor(graph_of(n, facts), Limits(cap, degree))
+    extractor = Extractor(graph_of(n, facts), SubgraphLimits(cap, degree))
     for _ in range(4):
         mentions = random_mentions(rng, n, 5)
         assert_is(extractor(mentions), by_definition(facts, mentions, cap, degree))
@@ -121,18 +121,18 @@ def test_rows_of_hubs_are_looked_up_with_the_same_result(seed: int, hubs: int, c
     expected = by_definition(hub_facts(), mentions, cap)
     if hubs == 1 or cap is not None:
         assert any(np.diff(hub_graph().head_ptr)[c] > 16 * len(expected[0]) for c in expected[0])
-    assert_is(Extractor(hub_graph(), Limits(cap))(mentions), expected)
+    assert_is(Extractor(hub_graph(), SubgraphLimits(cap))(mentions), expected)
 
 
 @pytest.mark.parametrize("cap", [None, 7])
 def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None) -> None:
     rng = np.random.default_rng(1)
     questions = [random_question(rng) for _ in range(16 * 17 + 5)]  # more chunks than are in flight
-    extractor = Extractor(hub_graph(), Limits(cap))
+    extractor = Extractor(hub_graph(), SubgraphLimits(cap))
     expected = [extractor(m) for question in questions for m in question]
     for workers in (1, 2, 3):
         chunks = [Mentioned.of(questions[i : i + 16]) for i in range(0, len(questions), 16)]
-        found = list(extract_all(hub_graph(), iter(chunks), Limits(cap), workers))
+        found = list(extract_all(hub_graph(), iter(chunks), SubgraphLimits(cap), workers))
         for name in ("concepts", "types", "head", "relation", "tail"):
             one_by_one = np.concatenate([getattr(subgraph, name) for subgraph in expected])
             assert np.array_equal(np.concatenate([getattr(chunk, name) for chunk in found]), one_by_one)
@@ -150,7 +150,7 @@ def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None)
 def test_statements_of_a_question_are_extracted_together_as_one_by_one(seed: int, cap: int | None, degree: int | None) -> None:
     rng = np.random.default_rng(seed)
     questions = [random_question(rng) for _ in range(3)]
-    extractor = Extractor(hub_graph(), Limits(cap, degree))
+    extractor = Extractor(hub_graph(), SubgraphLimits(cap, degree))
     found = extractor.several(Mentioned.of(questions))
     node = fact = 0
     for number, mentions in enumerate(m for question in questions for m in question):
@@ -171,4 +171,4 @@ def test_a_subgraph_may_have_more_nodes_than_its_numbers_usually_count() -> None
 
 
 def test_no_statements_give_no_subgraphs() -> None:
-    assert list(extract_all(hub_graph(), [], Limits(), 2)) == []
+    assert list(extract_all(hub_graph(), [], SubgraphLimits(), 2)) == []

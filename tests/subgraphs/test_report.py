@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.drawing.path_counts import save_report
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
@@ -121,8 +122,8 @@ def test_the_exponent_is_that_of_a_power(power: float) -> None:
 
 def test_a_saved_report_has_the_numbers_and_two_panels(small_data: PreparedData, tmp_path: Path) -> None:
     made = report(small_data, 4)
-    made.save(tmp_path / "one")
-    made.save(tmp_path / "two")
+    save_report(made, tmp_path / "one")
+    save_report(made, tmp_path / "two")
     for name in ("report.json", "paths.png"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     found = json.loads((tmp_path / "one" / "report.json").read_text(encoding="utf-8"))
@@ -149,7 +150,7 @@ def test_data_without_any_concept_is_reported_too(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     data = prepare(tmp_path / "q.jsonl", graph, tmp_path / "data", PrepareOptions(workers=1))
     made = report(data, 2)
-    made.save(tmp_path / "report")
+    save_report(made, tmp_path / "report")
     assert made.summary["without facts"] == 2
     assert made.to_dict()["paths"]["all"]["by_nodes"] == []
 

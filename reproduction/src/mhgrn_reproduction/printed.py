@@ -4,6 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -313,6 +314,7 @@ def parameters() -> dict[str, Any]:
 
 def path_counts(data: PreparedData, hops: int = 5) -> tuple[dict[str, Any], Callable[[Path], None]]:
     """Figure 2: walks by hops and by nodes, and what draws them."""
+    from mhgrn.drawing.path_counts import draw_report
     from mhgrn.subgraphs.report import HOW, exponent, report
 
     found = report(data, hops)
@@ -326,4 +328,5 @@ def path_counts(data: PreparedData, hops: int = 5) -> tuple[dict[str, Any], Call
     columns = ["hops", "question to answer, mean", "median", "most", "between any nodes, mean", "question to answer, by nodes n"]
     about = f"{len(data.questions):,} questions of {data.about['dataset']}, {len(found.nodes):,} statements."
     notes = [about, HOW, "The numbers of the paper's figure are not in its text."]
-    return result("path-counts", columns, rows, notes, of={"data set": data.about["dataset"], "hops": hops}), found.draw
+    table = result("path-counts", columns, rows, notes, of={"data set": data.about["dataset"], "hops": hops})
+    return table, partial(draw_report, found)

@@ -58,13 +58,13 @@ def draw(
     as_json: AsJson = False,
 ) -> None:
     """Draw the subgraph of a question and one of its choices."""
-    from mhgrn.drawing import Limits, check_image, picture_of_question
+    from mhgrn.drawing import PictureLimits, check_image, picture_of_question
     from mhgrn.drawing import draw as draw_picture
     from mhgrn.subgraphs.prepared import PreparedData
 
     check_image(output)
     data = PreparedData.load(prepared)
-    picture = picture_of_question(data, data.load_graph(kg), question, choice, Limits(max_nodes, max_arrows), split)
+    picture = picture_of_question(data, data.load_graph(kg), question, choice, PictureLimits(max_nodes, max_arrows), split)
     draw_picture(picture, output)
     print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")
 
@@ -80,13 +80,13 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Report the concepts found, the sizes of the subgraphs, and the number of paths by nodes and hops."""
+    from mhgrn.drawing.path_counts import check_report_folder, save_report
     from mhgrn.subgraphs.prepared import PreparedData
-    from mhgrn.subgraphs.report import check_output
     from mhgrn.subgraphs.report import report as make_report
 
     if output is not None:
-        check_output(output)
+        check_report_folder(output)
     made = make_report(PreparedData.load(prepared), hops, kg)
     if output is not None:
-        made.save(output)
+        save_report(made, output)
     print(json.dumps(made.to_dict(), ensure_ascii=False) if as_json else made)

@@ -232,10 +232,10 @@ def draw(
     as_json: AsJson = False,
 ) -> None:
     """Draw the neighborhood of concepts, hop by hop from left to right."""
-    from mhgrn.drawing import Limits, check_image, draw, picture_of_concepts
+    from mhgrn.drawing import PictureLimits, check_image, draw, picture_of_concepts
     from mhgrn.kg import KnowledgeGraph
 
     check_image(output)
-    picture = picture_of_concepts(KnowledgeGraph.load(graph), concepts, hops, Limits(max_nodes, max_arrows))
+    picture = picture_of_concepts(KnowledgeGraph.load(graph), concepts, hops, PictureLimits(max_nodes, max_arrows))
     draw(picture, output)
     print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")

@@ -39,22 +39,22 @@ def prepare(
     as_json: AsJson = False,
 ) -> None:
     """Ground questions in a graph and extract their subgraphs."""
+    from mhgrn.drawing.path_counts import check_report_folder, save_report
     from mhgrn.errors import UserError
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.subgraphs.prepared import PrepareOptions
     from mhgrn.subgraphs.prepared import prepare as prepare_data
-    from mhgrn.subgraphs.report import check_output
     from mhgrn.subgraphs.report import report as make_report
 
     threads = {"workers": workers} if workers else {}
     options = PrepareOptions(statement, max_nodes, max_degree, dataset=dataset, **threads)
     if report is not None:
-        check_output(report)
+        check_report_folder(report)
         if report.resolve() == output.resolve():
             raise UserError(f"{output} cannot hold both the data and its report; name another folder with --report.")
     data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)
     if report is not None:
-        make_report(data, kg=kg).save(report)
+        save_report(make_report(data, kg=kg), report)
     about = data.about
     if as_json:
         print(json.dumps({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))

@@ -1,4 +1,4 @@
-"""Image files from matplotlib: loaded when used, and the same bytes for the same picture."""
+"""Image files from matplotlib, which is imported when it is used. The same figure gives the same bytes."""
 
 import io
 import warnings
@@ -19,7 +19,7 @@ ENDINGS = (".svg", ".png")
 
 @contextmanager
 def plotting() -> Iterator[None]:
-    """Matplotlib with its own defaults, whatever the user's are, and text as text; an error that says how to install it."""
+    """Matplotlib with its default style, not the user's, and with text stored as text; a ``UserError`` if it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -28,27 +28,27 @@ def plotting() -> Iterator[None]:
 
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "mhgrn"}
     with warnings.catch_warnings(), style.context("default"), matplotlib.rc_context(settings):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # write_figure says it, in its own words
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # write_figure reports it
         yield
 
 
 def check_image(path: Path) -> None:
-    """Refuse a file that cannot be written, better before the work than after it."""
+    """Refuse a file that cannot be written, before the image is computed."""
     if path.suffix.lower() not in ENDINGS:
-        raise UserError(f"{path} does not end in {' or '.join(ENDINGS)}; the ending says which kind of image to write.")
+        raise UserError(f"{path} does not end in {' or '.join(ENDINGS)}; the ending decides the image format.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file to write to.")
 
 
 def write_figure(figure: "Figure", path: Path, dots_per_inch: int = 150) -> None:
-    """Write a figure as the file's ending says, all of it or nothing."""
+    """Write a figure in the format of the file's ending, completely or not at all."""
     kind = path.suffix.lower().removeprefix(".")
     image = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # dates and versions would make the bytes differ between two days or two machines
+        # without dates and versions, which differ between days and machines
         metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
         figure.savefig(image, format=kind, dpi=dots_per_inch, metadata=metadata)
     if kind == "png" and any("missing from font" in str(warning.message) for warning in caught):
-        say(f"{path}: the font lacks some characters, which are drawn as boxes; an .svg file keeps them as text.")
+        say(f"{path}: the font lacks some characters, which appear as boxes; an .svg file keeps them as text.")
     write_bytes(path, image.getvalue())

@@ -1,7 +1,7 @@
-"""Where things stand in a picture, so that nothing is written over anything else.
+"""Positions in a drawing, such that no text covers another.
 
-Nodes stand in columns. Between two columns lies a lane with one row for each arrow's label, so an arrow runs from its node to
-its row, through the label, and on to the other node; lines cross one another only between a column and a lane's rows.
+Nodes are in columns. Between two columns is a lane with one row for each arrow's label. An arrow runs from its node to its row,
+through the label, and on to the other node. Lines cross only between a column and the rows of a lane.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from itertools import pairwise
 from mhgrn.drawing.picture import Picture
 
 NODE_TEXT, LABEL_TEXT, TITLE_TEXT = 9.5, 7.5, 11.0  # points
-LINE = 1.25 / 72  # inches of a line of text, for each of its points
+LINE = 1.25 / 72  # height of a line of text in inches per point
 ROW_GAP, NODE_GAP = 0.03, 0.12  # inches between labels, between nodes
-BREAK = 0.04  # between a label and its line
-PAD = 0.09  # between a node's name and its border
-PORT = 0.085  # between two lines that end at the same side of a node
-TURN, TURN_MORE = 0.9, 0.035  # width in which lines go from a column to a lane's rows, and more for each inch of height
-HEAD = 0.1  # length of an arrowhead
+BREAK = 0.04  # inches between a label and its line
+PAD = 0.09  # inches between a node's name and its border
+PORT = 0.085  # inches between two lines that end at the same side of a node
+TURN, TURN_MORE = 0.9, 0.035  # inches between a column and a lane; the second is added for each inch of height
+HEAD = 0.1  # inches, length of an arrowhead
 SWEEPS = 40
 
 Measure = Callable[[str, float], float]  # a text's width in inches, given its size in points
@@ -25,21 +25,21 @@ Measure = Callable[[str, float], float]  # a text's width in inches, given its s
 
 @dataclass
 class Item:
-    """A node, a label, or a place where a long arrow passes; ``rail`` counts columns and lanes from left to right."""
+    """A node, a label, or a point where a long arrow passes. ``rail`` counts columns and lanes from left to right."""
 
     rail: int
     height: float
     lines: tuple[str, ...] = ()
     width: float = 0.0
     links: list["Item"] = field(default_factory=list)
-    y: float = 0.0  # of the middle; upwards
+    y: float = 0.0  # of the center; upwards
     x: float = 0.0
-    band: float = 0.0  # width of its rail, in which its lines run level
+    band: float = 0.0  # width of its rail, in which its lines are horizontal
 
 
 @dataclass(frozen=True)
 class Route:
-    """An arrow's way from item to item, head first; ``label`` is one of them."""
+    """The items along an arrow, from its head; ``label`` is one of them."""
 
     items: list[Item]
     label: Item
@@ -47,7 +47,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Stroke:
-    """Part of an arrow: level from ``start`` to ``leave`` at one height, a bend, level from ``arrive`` to ``end`` at another."""
+    """A part of an arrow: horizontal from ``start`` to ``leave``, a bend, horizontal from ``arrive`` to ``end``."""
 
     start: float
     leave: float
@@ -58,13 +58,13 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Layout:
-    nodes: list[Item]  # as in the picture
-    routes: list[Route]  # as the picture's arrows
+    nodes: list[Item]  # in the order of the picture
+    routes: list[Route]  # in the order of the picture's arrows
     width: float
     height: float
 
     def strokes(self) -> list[list[Stroke]]:
-        """The lines of every arrow, from head to tail; the last ends in the arrowhead."""
+        """The strokes of every arrow, from head to tail; the last one ends in the arrowhead."""
         ports = self._ports()
         found = []
         for number, route in enumerate(self.routes):
@@ -76,15 +76,15 @@ class Layout:
                 end = other.x - right * other.width / 2
                 arrive = other.x - right * other.band / 2
                 if place == len(route.items) - 2 and abs(end - arrive) < HEAD:
-                    arrive = end - right * HEAD  # an arrowhead is level
+                    arrive = end - right * HEAD  # an arrowhead is horizontal
                 start, leave = one.x + right * one.width / 2, one.x + right * one.band / 2
                 strokes.append(Stroke(start, leave, arrive, end, (heights[place], heights[place + 1])))
             found.append(strokes)
         return found
 
     def _ports(self) -> dict[tuple[int, int], float]:
-        """Where a line ends at a node: (number of the route, 0 for its head or 1 for its tail) → height."""
-        ends: dict[tuple[int, int], list[tuple[float, int, int]]] = {}  # node, side → (height it comes from, route, end)
+        """The height at which a line ends at a node, by route number and end (0: head, 1: tail)."""
+        ends: dict[tuple[int, int], list[tuple[float, int, int]]] = {}  # (node, side) → (height of the next item, route, end)
         for number, route in enumerate(self.routes):
             for end, (item, after) in enumerate((route.items[:2], route.items[:-3:-1])):
                 ends.setdefault((id(item), after.rail - item.rail), []).append((after.y, number, end))
@@ -97,7 +97,7 @@ class Layout:
 
 
 def wrapped(words: Sequence[str], most: float, between: str, size: Callable[[str], float] = len) -> tuple[str, ...]:
-    """Words in lines of size ``most``, as far as the words allow.
+    """Wrap words into lines of at most size ``most``; a longer word gets its own line.
 
     >>> wrapped(["IsA", "AtLocation", "RelatedTo"], 16, ", ")
     ('IsA, AtLocation,', 'RelatedTo')
@@ -114,9 +114,9 @@ def wrapped(words: Sequence[str], most: float, between: str, size: Callable[[str
 
 
 def lay_out(picture: Picture, measure: Measure) -> Layout:
-    """Positions in inches; the lower left corner is (0, 0)."""
+    """Compute positions in inches; the lower left corner is (0, 0)."""
     columns = sorted({node.column for node in picture.nodes})
-    # column c is rail 2c + 1, the lane on its right 2c + 2
+    # column c is rail 2c + 1, the lane to its right is 2c + 2
     nodes = []
     for node in picture.nodes:
         lines = wrapped(node.name.split(), 30, " ")
@@ -159,7 +159,7 @@ def lay_out(picture: Picture, measure: Measure) -> Layout:
 
 
 def _settle(items: list[Item]) -> None:
-    """Heights at which linked items are near one another and none overlaps another of its rail; the best of many sweeps."""
+    """Set heights such that linked items are close and items of a rail do not overlap; keeps the best of several sweeps."""
     rails: dict[int, list[Item]] = {}
     for item in items:
         rails.setdefault(item.rail, []).append(item)
@@ -173,7 +173,7 @@ def _settle(items: list[Item]) -> None:
         for number in sorted(rails, reverse=bool(sweep % 2)):
             rail = rails[number]
             wanted = {id(item): _wanted(item) for item in rail}
-            rail.sort(key=lambda item: -wanted[id(item)])  # stable: ties stay as they are
+            rail.sort(key=lambda item: -wanted[id(item)])  # stable sort: ties keep their order
             _spread(rail, [wanted[id(item)] for item in rail])
         length = sum(abs(item.y - link.y) for item in items for link in item.links)
         if length < best[0] - 1e-9:
@@ -183,7 +183,7 @@ def _settle(items: list[Item]) -> None:
 
 
 def _wanted(item: Item) -> float:
-    """The mean height of what an item is linked with; a neighbour with few links counts more, its lines should be straight."""
+    """The mean height of an item's links; a link with few links of its own weighs more, so that its lines are straight."""
     if not item.links:
         return item.y
     weights = [1 / len(link.links) for link in item.links]
@@ -191,8 +191,8 @@ def _wanted(item: Item) -> float:
 
 
 def _spread(rail: list[Item], wanted: list[float]) -> None:
-    """Set heights in this order, from the top, as near to the wanted ones as can be without overlap (least squares)."""
-    blocks: list[tuple[float, int]] = []  # mean of the wanted heights of items that touch, how many
+    """Set heights in this order, from the top, as close to the wanted ones as possible without overlap (least squares)."""
+    blocks: list[tuple[float, int]] = []  # mean wanted height of touching items, and their number
     offset, offsets = 0.0, []
     for place, item in enumerate(rail):
         offset += item.height / 2 + (rail[place - 1].height / 2 if place else 0)
@@ -210,7 +210,7 @@ def _spread(rail: list[Item], wanted: list[float]) -> None:
 
 
 def _place_rails(items: list[Item], turn: float) -> float:
-    """Set x from left to right; the width of all."""
+    """Set x from left to right, and return the total width."""
     rails: dict[int, list[Item]] = {}
     for item in items:
         rails.setdefault(item.rail, []).append(item)

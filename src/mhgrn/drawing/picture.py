@@ -1,4 +1,4 @@
-"""What a drawing shows: which nodes and facts of a subgraph or a neighbourhood, and how many it leaves out."""
+"""The content of a drawing: the nodes and facts of a subgraph or a neighborhood that are shown, and how many are left out."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -12,16 +12,16 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 
-Edge = tuple[int, int, int]  # head, relation, tail by the numbers of a subgraph or a graph
+Edge = tuple[int, int, int]  # head, relation, tail, as numbers of a subgraph or of a graph
 Gathered = tuple[int, int, tuple[int, ...]]  # head, tail, relations
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much may be drawn before the rest is left out."""
+class PictureLimits:
+    """The largest drawing; the rest is left out."""
 
     nodes: int = 40
-    arrows: int = 80  # facts with the same head and tail share one
+    arrows: int = 80  # facts with the same head and tail share an arrow
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Node:
 class Arrow:
     """All facts from one node to another."""
 
-    head: int  # place in the picture's nodes
+    head: int  # position in the picture's nodes
     relations: tuple[str, ...]
     tail: int
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Nodes in columns and the arrows between them, with the size of what they were chosen from."""
+    """Nodes in columns and the arrows between them, and the size of the graph they were chosen from."""
 
     title: tuple[str, ...]  # lines
-    legend: dict[int, str]  # node type → what it stands for
+    legend: dict[int, str]  # node type → its meaning
     nodes: list[Node]
     arrows: list[Arrow]
     node_count: int
@@ -53,7 +53,7 @@ class Picture:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """How much of the whole is shown."""
+        """The numbers of nodes and facts that are shown, and of all."""
         facts = sum(len(arrow.relations) for arrow in self.arrows)
         return {
             "nodes": {"shown": len(self.nodes), "of": self.node_count},
@@ -62,7 +62,7 @@ class Picture:
 
     @property
     def shown(self) -> str:
-        """How much of the whole is shown, in words."""
+        """One phrase about :attr:`counts`."""
         nodes, facts = (count["shown"] for count in self.counts.values())
         if (nodes, facts) == (self.node_count, self.fact_count):
             return f"showing all {_count(nodes, 'node')} and {_count(facts, 'fact')}"
@@ -78,13 +78,21 @@ def picture_of_question(
     graph: KnowledgeGraph,
     question_id: str,
     label: str | None = None,
-    limits: Limits = Limits(),
+    limits: PictureLimits = PictureLimits(),
     split: str | None = None,
 ) -> Picture:
-    """The subgraph of a question and one of its choices; without a ``label``, of the right one.
+    """The subgraph of a question with one of its choices.
 
-    Concepts of the question stand on the left, of the answer on the right, all others between them. Where not all can be
-    shown, mentioned concepts come first, then those on most walks of two hops from the question to the answer.
+    Concepts of the question are on the left, concepts of the answer on the right, all others between them. If not all fit,
+    mentioned concepts have priority, then those on the most two-hop walks from question to answer.
+
+    Args:
+        data: Prepared data that contains the question.
+        graph: The graph of the data.
+        question_id: The id of the question.
+        label: The label of a choice. None: the correct choice.
+        limits: The largest drawing.
+        split: The split of the question, if several splits have its id.
     """
     splits = list(data.splits) if split is None else [split]
     found = {name: n for name in splits for n in data.split(name) if data.questions[n].id == question_id}
@@ -93,14 +101,14 @@ def picture_of_question(
     number = next(iter(found.values()), None)
     if number is None:
         near = did_you_mean(question_id, (q.id for q in data.questions))
-        # a data set has thousands of ids: rather a few of them than all
+        # list a few of thousands of ids
         some = ", ".join(q.id for q in data.questions[:3])
         raise UserError(f"{data.folder} has no question {question_id!r}.{near if 'mean' in near else f' The first are {some}.'}")
     question = data.questions[number]
     labels = [question.label(c) for c in range(len(question.choices))]
     if label is None:
         if question.answer is None:
-            raise UserError(f"the answer to {question_id} is not known; name a choice with --choice ({', '.join(labels)}).")
+            raise UserError(f"the answer to {question_id} is unknown; name a choice with --choice ({', '.join(labels)}).")
         choice = question.answer
     elif label in labels:
         choice = labels.index(label)
@@ -111,7 +119,9 @@ def picture_of_question(
     return picture_of_subgraph(data.subgraphs(number)[choice], graph, title, limits)
 
 
-def picture_of_subgraph(subgraph: Subgraph, graph: KnowledgeGraph, title: tuple[str, ...], limits: Limits = Limits()) -> Picture:
+def picture_of_subgraph(
+    subgraph: Subgraph, graph: KnowledgeGraph, title: tuple[str, ...], limits: PictureLimits = PictureLimits()
+) -> Picture:
     """The picture of one subgraph; see :func:`picture_of_question`."""
     types = subgraph.types.astype(np.int64)
     head, relation, tail = (column.astype(np.int64) for column in (subgraph.head, subgraph.relation, subgraph.tail))
@@ -122,7 +132,7 @@ def picture_of_subgraph(subgraph: Subgraph, graph: KnowledgeGraph, title: tuple[
     rank = {node: place for place, node in enumerate(chosen)}
 
     def tier(head: int, tail: int) -> tuple[int, int, Hashable]:
-        """Direct facts first, then those that join a concept between with both sides, then the rest."""
+        """Facts between question and answer first, then those that connect a middle concept with both sides, then the rest."""
         ends = {int(types[head]), int(types[tail])}
         if ends == {QUESTION, ANSWER}:
             return 0, 0, None
@@ -140,15 +150,17 @@ def picture_of_subgraph(subgraph: Subgraph, graph: KnowledgeGraph, title: tuple[
     return Picture(title, legend, nodes, _arrows(arrows, shown, graph), len(types), len(head))
 
 
-def picture_of_concepts(graph: KnowledgeGraph, concepts: Sequence[str], hops: int = 1, limits: Limits = Limits()) -> Picture:
-    """The neighbourhood of concepts: they stand on the left, and each hop away from them is one column further right.
+def picture_of_concepts(
+    graph: KnowledgeGraph, concepts: Sequence[str], hops: int = 1, limits: PictureLimits = PictureLimits()
+) -> Picture:
+    """The neighborhood of concepts: they are on the left, and each hop away from them is one column further to the right.
 
-    Where not all can be shown, each column gets its share, and in it those come first that are joined with most nodes of the
-    column before, then those whose facts with it weigh most.
+    If not all nodes fit, each column gets an equal share. Nodes with more neighbors in the previous column have priority, then
+    nodes whose facts with that column have more weight.
     """
     asked = list(dict.fromkeys(graph.id(concept) for concept in concepts))
     if len(asked) > limits.nodes:
-        raise UserError(f"{len(asked)} concepts do not fit in a drawing of {limits.nodes} nodes; raise --max-nodes.")
+        raise UserError(f"{len(asked)} concepts do not fit into a drawing of {limits.nodes} nodes; raise --max-nodes.")
     column = _distances(graph, asked, hops)
     within = column >= 0
     heads = graph.heads()
@@ -165,7 +177,7 @@ def picture_of_concepts(graph: KnowledgeGraph, concepts: Sequence[str], hops: in
     rank = {node: place for place, node in enumerate(chosen)}
 
     def tier(head: int, tail: int) -> tuple[int, int, Hashable]:
-        """Facts between a column and the next first, in turn for each node of the latter."""
+        """Facts between two columns first, in turn for each node of the right column."""
         if column[head] == column[tail]:
             return (1 if column[head] else 0), 0, None
         further = max(head, tail, key=lambda node: int(column[node]))
@@ -186,7 +198,7 @@ def _words(name: str) -> str:
 
 
 def _on_walks(types: Ints, head: Ints, tail: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each node, the walks of at most two hops from question to answer that visit it, and its facts with either side."""
+    """For each node, the numbers of its walks of at most two hops from question to answer, and of its facts with either side."""
 
     def step(values: NDArray[np.float64]) -> NDArray[np.float64]:
         count = len(types)
@@ -200,7 +212,7 @@ def _on_walks(types: Ints, head: Ints, tail: Ints) -> tuple[NDArray[np.float64],
 
 
 def _distances(graph: KnowledgeGraph, asked: Sequence[int], hops: int) -> Ints:
-    """Of every concept its distance to the nearest of ``asked``, -1 where it is more than ``hops``."""
+    """The distance of every concept to the nearest of ``asked``; -1 if it is more than ``hops``."""
     distance = np.full(len(graph), -1, dtype=np.int64)
     distance[list(asked)] = 0
     for hop in range(1, hops + 1):
@@ -211,7 +223,7 @@ def _distances(graph: KnowledgeGraph, asked: Sequence[int], hops: int) -> Ints:
 
 
 def _most_joined(last: Ints, candidates: Ints, head: Ints, tail: Ints, weight: NDArray[np.float64]) -> list[int]:
-    """Those of ``candidates`` that have a fact with one of ``last``: by how many of these, by the facts' weight, by number."""
+    """The ``candidates`` with a neighbor in ``last``, ordered by the number of such neighbors, by weight, by concept number."""
     place = {int(c): i for i, c in enumerate(candidates)}
     joined, total = np.zeros(len(candidates), dtype=np.int64), np.zeros(len(candidates))
     pairs: set[tuple[int, int]] = set()
@@ -236,10 +248,10 @@ def _edges_between(chosen: Iterable[int], head: Ints, relation: Ints, tail: Ints
 def _chosen_arrows(
     edges: list[Edge], tier: Callable[[int, int], tuple[int, int, Hashable]], common: Counter[int], limit: int
 ) -> list[Gathered]:
-    """Facts gathered by their ends, the first so many.
+    """Group facts by their ends, and choose the ``limit`` most important groups.
 
-    ``tier`` gives of two ends a class, a place in it and whom they serve: within a class everyone served gets one arrow before
-    anyone gets two. The rarest relation goes first, for it says most.
+    ``tier`` gives two ends a class, a rank in it, and a key. Within a class, every key gets one arrow before any key gets two.
+    Rare relations have priority.
     """
     gathered: dict[tuple[int, int], list[int]] = {}
     for head, relation, tail in edges:

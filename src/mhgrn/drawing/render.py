@@ -1,4 +1,4 @@
-"""A picture as an SVG or PNG file."""
+"""Drawing a picture to an SVG or PNG file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +11,16 @@ from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {QUESTION: "#9dbcf2", ANSWER: "#ffb6c1", OTHER: "#e3e3e3"}
+COLORS = {QUESTION: "#9dbcf2", ANSWER: "#ffb6c1", OTHER: "#e3e3e3"}
 BORDERS = {QUESTION: "#3e6fc4", ANSWER: "#d76a80", OTHER: "#9a9a9a"}
 LINES, LABELS = "#7d7d7d", "#222222"
 MARGIN = 0.25  # inches
-BOLD = 1.12  # how much wider bold letters are
+BOLD = 1.12  # width of bold letters relative to normal ones
 HALF_HEAD = 0.035  # half the width of an arrowhead
 
 
 def draw(picture: Picture, path: str | Path) -> None:
-    """Write a picture as ``.svg`` or ``.png``; the same picture gives the same bytes."""
+    """Write a picture to a ``.svg`` or ``.png`` file. The same picture gives the same bytes."""
     path = Path(path)
     check_image(path)
     with plotting():
@@ -77,7 +77,7 @@ def _draw_legend(axes: "Axes", legend: list[tuple[int | None, str]], x: float, y
     size = LABEL_TEXT + 1
     for kind, text in legend:
         if kind is not None:
-            axes.add_patch(Rectangle((x, y - 0.07), 0.2, 0.14, facecolor=COLOURS[kind], edgecolor=BORDERS[kind], linewidth=0.8))
+            axes.add_patch(Rectangle((x, y - 0.07), 0.2, 0.14, facecolor=COLORS[kind], edgecolor=BORDERS[kind], linewidth=0.8))
             x += 0.27
         axes.text(x, y, text, fontsize=size, va="center", color=LABELS)
         x += measure(text, size) + 0.3
@@ -92,7 +92,7 @@ def _draw_nodes(axes: "Axes", picture: Picture, layout: Layout) -> None:
             item.width,
             item.height,
             boxstyle="round,pad=0,rounding_size=0.08",
-            facecolor=COLOURS[node.type],
+            facecolor=COLORS[node.type],
             edgecolor=BORDERS[node.type],
             linewidth=0.9,
             zorder=3,
@@ -106,7 +106,7 @@ def _write(axes: "Axes", item: Item, size: float, zorder: int) -> None:
     top = item.y + (len(item.lines) - 1) / 2 * size * LINE
     for number, line in enumerate(item.lines):
         y = top - number * size * LINE
-        # a name may hold a dollar sign, which is no formula here
+        # a dollar sign in a name does not begin a formula
         axes.text(item.x, y, line, fontsize=size, ha="center", va="center", color=LABELS, zorder=zorder, parse_math=False)
 
 

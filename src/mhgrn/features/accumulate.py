@@ -1,4 +1,4 @@
-"""Sums on disk that survive a kill: what was added is there, each addition once."""
+"""Sums on disk that survive a kill: every addition counts exactly once."""
 
 import shutil
 from collections.abc import Iterator
@@ -25,11 +25,17 @@ BLOCK = 8192  # rows read or written at once
 
 
 class Accumulator:
-    """A table of sums and counts in a folder beside ``target``; a context manager that holds the folder for one process.
+    """A table of sums and counts in a folder beside ``target``. As a context manager it locks the folder for one process.
 
-    A step is first recorded with the values its rows will have, then put into the table. A process that is killed in
-    between leaves the record, and the next one puts it into the table again, to the same effect: ``steps`` counts every step
-    once, and a run that was killed any number of times ends in the same bytes as one that was not.
+    A step is first recorded with the new values of its rows, then applied to the table. If a process is killed in between, the next
+    process applies the record again, with the same effect. ``steps`` counts every step once, and a run that was killed any number
+    of times writes the same bytes as an uninterrupted one.
+
+    Args:
+        target: The folder that the sums are for.
+        key: Identifies the work. An unfinished table with another key is refused.
+        rows: Number of rows.
+        dim: Width of a row.
     """
 
     def __init__(self, target: Path, key: str, rows: int, dim: int) -> None:
@@ -43,21 +49,21 @@ class Accumulator:
         with ExitStack() as stack:
             busy = f"another process is building {self.folder}; wait for it, or name another folder with -o."
             stack.enter_context(locked(self.folder / "lock", busy=busy))
-            self._take_up()
+            self._open_table()
             self._held = stack.pop_all()
         return self
 
-    def _take_up(self) -> None:
-        """Open the table, or begin one."""
+    def _open_table(self) -> None:
+        """Open the table, or create it."""
         if not (self.folder / MARKER).is_file():
             try:
                 self._begin()
             except BaseException:
                 self.remove()
                 raise
-        if read_marker(self.folder, MARKER, "begun features folder", FORMAT, ("key",))["key"] != self.key:
+        if read_marker(self.folder, MARKER, "unfinished features folder", FORMAT, ("key",))["key"] != self.key:
             raise UserError(
-                f"{self.folder} was begun with other settings, encoder or graph. Run that command again to finish it,"
+                f"{self.folder} was started with other settings, encoder or graph. Repeat that command to finish it,"
                 " delete it, or name another folder with -o."
             )
         self._sums = self._open("sums", (self.rows, self.dim))
@@ -73,7 +79,7 @@ class Accumulator:
         return self.folder / "step.safetensors"
 
     def _begin(self) -> None:
-        # Zeros are really written: a hole in the file would turn a full disk into a crash later on.
+        # Write the zeros: with a sparse file, a full disk would crash the process later.
         for name, dtype, width in (("sums", np.float32, self.dim), ("counts", np.int64, None)):
             writer = ArrayWriter(self.folder / f"{name}.npy", dtype, width)
             try:
@@ -88,16 +94,16 @@ class Accumulator:
     def _open(self, name: str, shape: tuple[int, ...]) -> np.memmap:  # type: ignore[type-arg]
         path = self.folder / f"{name}.npy"
         try:
-            np.load(path, mmap_mode="r", allow_pickle=False)  # opened for writing, a file cut short is silently filled up
+            np.load(path, mmap_mode="r", allow_pickle=False)  # open_memmap would silently extend a truncated file
             array = np.lib.format.open_memmap(path, mode="r+")
         except (OSError, ValueError, EOFError) as error:
-            raise UserError(f"{path} is damaged ({error}); delete {self.folder} and begin again.") from None
+            raise UserError(f"{path} is damaged ({error}); delete {self.folder} and start again.") from None
         if array.shape != shape:
-            raise UserError(f"{path} is damaged (shape {array.shape}, not {shape}); delete {self.folder} and begin again.")
+            raise UserError(f"{path} is damaged (shape {array.shape}, not {shape}); delete {self.folder} and start again.")
         return array
 
     def add(self, rows: Ints, sums: Tensor, counts: Tensor) -> None:
-        """One step: add ``sums`` [n, dim] and ``counts`` [n] to ``rows`` [n], where a row may stand more than once."""
+        """One step: add ``sums`` [n, dim] and ``counts`` [n] to ``rows`` [n], which may contain a row several times."""
         distinct, place = np.unique(rows, return_inverse=True)
         index = torch.from_numpy(place)
         step = {
@@ -106,7 +112,7 @@ class Accumulator:
             "sums": torch.from_numpy(self._sums[distinct]).index_add_(0, index, sums),
             "counts": torch.from_numpy(self._counts[distinct]).index_add_(0, index, counts),
         }
-        # the step before this one must be safe in the table when its record goes
+        # the previous step must be in the table on disk before its record is replaced
         self._sums.flush()
         self._counts.flush()
         save_tensors(self._record, step)
@@ -119,16 +125,16 @@ class Accumulator:
         self.steps = int(step["number"]) + 1
 
     def covered(self) -> Ints:
-        """The rows to which anything was added."""
+        """The rows with at least one addition."""
         return np.flatnonzero(self._counts)
 
     def means(self) -> Iterator[NDArray[np.float32]]:
-        """The means of the covered rows in their order, some at a time."""
+        """The means of the covered rows, in order, in blocks."""
         covered = self.covered()
         for start in range(0, len(covered), BLOCK):
             rows = covered[start : start + BLOCK]
             yield (self._sums[rows] / self._counts[rows, None]).astype(np.float32)
 
     def remove(self) -> None:
-        """Delete the folder: what was in it has been used."""
+        """Delete the folder after its content was used."""
         shutil.rmtree(self.folder)

@@ -1,4 +1,4 @@
-"""A features folder: the vectors of some of a graph's concepts, and where they came from."""
+"""Folders of node features: vectors of a graph's concepts, and how they were made."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,26 +24,26 @@ BLOCK = 8192  # rows written at once
 
 @dataclass(frozen=True)
 class FeatureFolder:
-    """``vectors[i]`` is the vector of concept ``concepts[i]``; a concept that is not listed has none."""
+    """A loaded folder. ``vectors[i]`` is the vector of concept ``concepts[i]``; other concepts have no vector."""
 
     folder: Path
     about: dict[str, Any]
     concepts: Ints  # [covered] ascending
     vectors: NDArray[Any]  # [covered, dim] float16, memory-mapped
-    mean: NDArray[Any]  # [dim] float32, of all vectors
-    relations: NDArray[Any] | None  # [m, dim] float32, where the source has vectors of relations
+    mean: NDArray[Any]  # [dim] float32, mean of all vectors
+    relations: NDArray[Any] | None  # [m, dim] float32, if the source has vectors of relations
 
     @classmethod
     def load(cls, folder: str | Path, graph: KnowledgeGraph) -> Self:
-        """Load a folder that was built for ``graph``; another graph's is refused."""
+        """Load a folder that was built for ``graph``. A folder of another graph is refused."""
         folder = Path(folder)
         keys = ("key", "source", "encoder", "graph_fingerprint", "concepts", "asked", "covered", "dim", "relations")
         about = read_marker(folder, MARKER, "features folder", FORMAT, keys)
         if about["graph_fingerprint"] != graph.fingerprint:
             place = graph.folder or "GRAPH"
             raise UserError(
-                f"{folder} holds the features of another graph than {place}, or of what it was before;"
-                f" make them for this one: mhgrn features build {place}"
+                f"{folder} has the features of another graph than {place}, or of an earlier version of it;"
+                f" build them for this graph: mhgrn features build {place}"
             )
         arrays = {name: load_array(folder / f"{name}.npy") for name in ("concepts", "vectors", "mean")}
         covered, dim = about["covered"], about["dim"]
@@ -58,7 +58,7 @@ class FeatureFolder:
 
     @property
     def missing(self) -> int:
-        """How many of the concepts that were asked for have no vector."""
+        """The number of requested concepts without a vector."""
         return int(self.about["asked"] - self.about["covered"])
 
     def find(self, concepts: Ints) -> tuple[Ints, NDArray[np.bool_]]:
@@ -70,34 +70,34 @@ class FeatureFolder:
 
 @dataclass(frozen=True)
 class Request:
-    """Which concepts of which graph are to have vectors, made how."""
+    """The concepts that get vectors, and everything that determines these."""
 
     graph: KnowledgeGraph
     concepts: Ints  # ascending
-    source: dict[str, Any]  # what decides the vectors; JSON
-    encoder: dict[str, str] | None = None  # name and weights of the text encoder, if one makes the vectors
+    source: dict[str, Any]  # the identity of the source; JSON
+    encoder: dict[str, str] | None = None  # name and weights of the text encoder, if the source uses one
 
     @property
     def key(self) -> str:
-        """Equal for requests whose vectors are equal."""
+        """The fingerprint of the request: equal keys mean equal vectors."""
         weights = self.encoder and self.encoder["weights"]
         return fingerprint(FORMAT, self.source, weights, np.asarray(self.concepts, dtype=np.int64), self.graph.fingerprint)
 
     def place(self, folder: str | Path | None) -> Path:
-        """Where the features go: ``folder``, or a place of their own in the graph's."""
+        """``folder``, or by default a folder inside the graph's folder, named after the source and the key."""
         if folder is not None:
             return Path(folder)
         if self.graph.folder is None:
-            raise UserError("name a folder for the features: the graph itself is not saved in one.")
+            raise UserError("name a folder for the features, because the graph is not saved.")
         return self.graph.folder / FEATURES / f"{self.source['from']}-{self.key[:8]}"
 
     def finished(self, folder: Path) -> FeatureFolder | None:
-        """The features, if they are in ``folder`` already."""
+        """The features in ``folder``, if they are the requested ones."""
         if not (folder / MARKER).is_file():
             return None
         try:
             found = FeatureFolder.load(folder, self.graph)
-        except UserError:  # another graph's, or damaged: to be replaced
+        except UserError:  # of another graph, or damaged: they are replaced
             return None
         return found if found.about["key"] == self.key else None
 
@@ -109,7 +109,7 @@ class Request:
         dim: int,
         relations: NDArray[Any] | None = None,
     ) -> FeatureFolder:
-        """Write the folder; ``blocks`` are the vectors of the ``covered`` concepts in their order, some rows at a time."""
+        """Write the folder. ``blocks`` are the vectors of the ``covered`` concepts, in order, several rows at a time."""
         total = np.zeros(dim)
         with new_folder(folder, MARKER, HOLDS) as partial:
             writer = ArrayWriter(partial / "vectors.npy", np.float16, dim)
@@ -120,7 +120,7 @@ class Request:
                     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
                     if len(bad):
                         name = self.graph.name(int(covered[writer.length + bad[0]]))
-                        raise UserError(f"the vector of {name!r} is not finite, or too large for 16-bit floats.")
+                        raise UserError(f"the vector of {name!r} has values that are not finite or too large for 16-bit floats.")
                     total += rows.sum(axis=0, dtype=np.float64)
                     writer.append(rows)
             finally:
@@ -146,7 +146,7 @@ class Request:
 
 
 def reached(graph: KnowledgeGraph, only: Iterable[str | Path]) -> Ints:
-    """The concepts that prepared data sets reach, ascending; all of the graph's, if none is given."""
+    """The concepts that occur in prepared data, ascending. Without prepared data: all concepts of the graph."""
     used = []
     for folder in only:
         data = PreparedData.load(folder)

@@ -1,4 +1,4 @@
-"""Triples as sentences, and the token vectors of the concepts in them."""
+"""Triples as sentences, and the token vectors of their concepts."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,20 +14,18 @@ if TYPE_CHECKING:
     from mhgrn.text.encoder import TextEncoder
 
 BATCH = 64
-LONGEST = 512  # tokens of a sentence; what is past them is not read
+LONGEST = 512  # tokens; longer sentences are truncated
 
 
 class Sentence(NamedTuple):
-    """A text, and where in it concepts stand: (start, end) in characters."""
+    """A text and the positions of concepts in it: (start, end) in characters."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
 
 
 def verbalize(head: str, relation: Relation, tail: str) -> Sentence:
-    """A fact as a sentence; its spans are those of the head and of the tail.
-
-    Of several templates each fact draws one, always the same.
+    """A fact as a sentence, with the spans of head and tail. Of several templates, a fact always uses the same one.
 
     >>> verbalize("office_desk", Relation("AtLocation", gloss="is at"), "school")
     Sentence(text='office desk is at school', spans=((0, 11), (18, 24)))
@@ -37,13 +35,13 @@ def verbalize(head: str, relation: Relation, tail: str) -> Sentence:
 
 
 def name_sentence(name: str) -> Sentence:
-    """A concept's name as a sentence of its own."""
+    """The name of a concept as a sentence."""
     text = name.replace("_", " ")
     return Sentence(text, ((0, len(text)),))
 
 
 def check_offsets(encoder: "TextEncoder") -> None:
-    """Refuse an encoder whose tokeniser does not tell where its tokens stand."""
+    """Refuse an encoder whose tokenizer does not give the positions of tokens."""
     if not encoder.tokenizer.is_fast:
         raise UserError(
             f"the tokenizer of {encoder.settings.encoder!r} gives no positions of its tokens (it has no tokenizer.json);"
@@ -52,9 +50,9 @@ def check_offsets(encoder: "TextEncoder") -> None:
 
 
 def span_sums(encoder: "TextEncoder", sentences: Sequence[Sentence], batch: int = BATCH) -> tuple[Tensor, Tensor]:
-    """For every span of every sentence, the sum of its tokens' last-layer vectors [n, spans, width] and their number [n, spans].
+    """The sum of the last-layer token vectors of every span [n, spans, width], and the number of its tokens [n, spans].
 
-    All sentences have as many spans. A token belongs to a span if they share a character.
+    All sentences have the same number of spans. A token belongs to a span if they share a character.
     """
     count = len(sentences[0].spans)
     sums, counts = torch.zeros(len(sentences), count, encoder.width), torch.zeros(len(sentences), count, dtype=torch.int64)
@@ -81,7 +79,7 @@ def span_sums(encoder: "TextEncoder", sentences: Sequence[Sentence], batch: int 
 
 
 def name_vectors(encoder: "TextEncoder", names: Sequence[str], batch: int = BATCH) -> Tensor:
-    """The encoder's vectors of concepts' names as wholes: [n, width]."""
+    """The encoder's vectors of concept names: [n, width]."""
     texts = [name.replace("_", " ") for name in names]
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     vectors = torch.empty(len(texts), encoder.width)
@@ -94,5 +92,5 @@ def name_vectors(encoder: "TextEncoder", names: Sequence[str], batch: int = BATC
 
 def _longest(encoder: "TextEncoder") -> int:
     positions = getattr(encoder.model.config, "max_position_embeddings", None) or LONGEST + 2
-    # RoBERTa and its kin count positions from two on
+    # RoBERTa and similar models count positions from two
     return int(min(LONGEST, encoder.tokenizer.model_max_length, positions - 2))

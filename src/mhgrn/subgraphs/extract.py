@@ -1,4 +1,5 @@
-"""A statement's part of the graph: its mentioned concepts, the middles of two-hop paths between them, all edges among these."""
+"""Extraction of a statement's subgraph: its mentioned concepts, the middle nodes of two-hop paths between them, and all facts
+among these nodes."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,27 +15,35 @@ from mhgrn.grounding.grounder import Mentioned, Mentions
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 
 QUESTION, ANSWER, OTHER = 0, 1, 2  # node types
-MOST_NODES = 2**16 - 1  # of a subgraph with small local numbers
+MOST_NODES = 2**16 - 1  # largest subgraph whose local numbers fit 16 bits
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Nodes in the order question, answer, other, each by concept number; edges are facts between local node numbers."""
+    """The subgraph of one statement.
+
+    Nodes are in the order question, answer, other, and by concept number within each. A node is numbered by its position.
+
+    >>> pair = Subgraph(np.array([7, 3]), np.array([QUESTION, ANSWER]), np.array([0]), np.array([5]), np.array([1]))
+    >>> pair.concepts[pair.head].tolist(), pair.relation.tolist(), pair.concepts[pair.tail].tolist()
+    ([7], [5], [3])
+    """
 
     concepts: Ints  # [nodes] concept numbers
     types: Ints  # [nodes] QUESTION, ANSWER or OTHER
-    head: Ints  # [facts] local node numbers
+    head: Ints  # [facts] node numbers
     relation: Ints  # [facts]
     tail: Ints  # [facts]
-    cut: int = 0  # nodes left out by a cap
+    cut: int = 0  # nodes that a limit removed
 
 
-class Limits(NamedTuple):
-    """Caps on what a subgraph takes in. None is no cap.
+class SubgraphLimits(NamedTuple):
+    """SubgraphLimits on the size of a subgraph. None: no limit.
 
-    ``max_nodes`` keeps the first nodes (the published setting is 200: others are cut by concept number). ``max_degree`` is for
-    graphs with hubs: the neighbours of a mentioned concept that has more of them are not taken for middles; the concept itself
-    and its facts stay.
+    Args:
+        max_nodes: Number of nodes to keep, in the order of :class:`Subgraph`. The published setting is 200.
+        max_degree: For graphs with hubs. A mentioned concept with more neighbors is not expanded: it stays, with its facts, but its
+            neighbors do not become middle nodes through it.
     """
 
     max_nodes: int | None = None
@@ -42,11 +51,11 @@ class Limits(NamedTuple):
 
 
 class Subgraphs(NamedTuple):
-    """Several subgraphs, one behind the other."""
+    """Several subgraphs, concatenated."""
 
-    nodes: Ints  # [subgraphs] how many nodes each has
-    facts: Ints  # [subgraphs]
-    cut: Ints  # [subgraphs]
+    nodes: Ints  # [subgraphs] number of nodes
+    facts: Ints  # [subgraphs] number of facts
+    cut: Ints  # [subgraphs] number of nodes that a limit removed
     concepts: Ints
     types: Ints
     head: Ints
@@ -55,13 +64,43 @@ class Subgraphs(NamedTuple):
 
 
 def count_sides(subgraphs: Subgraphs, occurs: NDArray[np.bool_]) -> Ints:
-    """How many question concepts and how many answer concepts each has [2, subgraphs]; all concepts are marked in ``occurs``."""
+    """The numbers of question and of answer concepts of each subgraph [2, subgraphs]. Marks all concepts in ``occurs``."""
     counts: Ints = _count_sides(subgraphs.nodes, subgraphs.concepts, subgraphs.types, occurs)
     return counts
 
 
+class _GraphArrays(NamedTuple):
+    """The arrays of a graph that extraction reads."""
+
+    neighbor_ptr: Ints
+    neighbor: Ints
+    head_ptr: Ints
+    tail: Ints
+    relation: Ints
+
+
+class _Scratch(NamedTuple):
+    """Arrays that are zero before and after each extraction."""
+
+    touched: NDArray[Any]  # [concepts] flags of a concept and of its mentioned neighbors
+    place: NDArray[Any]  # [concepts] the position of a concept among the current nodes, from 1
+    marked: NDArray[Any]  # [_MARKS] see _facts_among
+
+
+class _FactBuffer(NamedTuple):
+    """Arrays for heads, relations and tails; they are reused because allocating memory costs more than filling it."""
+
+    head: Ints
+    relation: Ints
+    tail: Ints
+
+
 class Extractor:
-    """Cuts subgraphs out of a graph. One per thread: it keeps scratch arrays of the graph's size.
+    """Extracts subgraphs from a graph. Use one per thread: it has scratch arrays of the graph's size.
+
+    Args:
+        graph: The graph.
+        limits: SubgraphLimits on the size of a subgraph.
 
     >>> facts = [("child", "AtLocation", "school"), ("desk", "AtLocation", "school"), ("desk", "MadeOf", "wood")]
     >>> graph = KnowledgeGraph.from_facts(facts)
@@ -70,13 +109,13 @@ class Extractor:
     (['child', 'desk', 'school'], [0, 1, 2])
     """
 
-    def __init__(self, graph: KnowledgeGraph, limits: Limits = Limits()) -> None:
+    def __init__(self, graph: KnowledgeGraph, limits: SubgraphLimits = SubgraphLimits()) -> None:
         self.graph = graph
         self.limits = limits
-        self._touched = np.zeros(len(graph), dtype=np.uint8)  # concept → which mentioned concepts are next to it
-        self._place = np.zeros(len(graph), dtype=np.int32)  # concept → its place among the nodes at hand
-        self._marked = np.zeros(_MARKS, dtype=np.uint8)
-        self._room = _room_for_facts(np.uint16)  # kept, because new memory costs more than what is written to it
+        self._arrays = _GraphArrays(graph.neighbor_ptr, graph.neighbor, graph.head_ptr, graph.tail, graph.relation)
+        touched, place = np.zeros(len(graph), dtype=np.uint8), np.zeros(len(graph), dtype=np.int32)
+        self._scratch = _Scratch(touched, place, np.zeros(_MARKS, dtype=np.uint8))
+        self._buffer = _empty_buffer(np.uint16)
 
     def __call__(self, mentions: Mentions) -> Subgraph:
         found = self.several(Mentioned.of([[mentions]]))
@@ -84,24 +123,21 @@ class Extractor:
 
     def several(self, mentioned: Mentioned) -> Subgraphs:
         """The subgraphs of the statements of several questions."""
-        graph, limits = self.graph, self.limits
-        most_nodes = len(graph) if limits.max_nodes is None else limits.max_nodes
-        most_neighbours = len(graph) if limits.max_degree is None else limits.max_degree
-        rows = graph.neighbor_ptr, graph.neighbor, graph.head_ptr, graph.tail, graph.relation
-        asked = *mentioned, most_nodes, most_neighbours
-        scratch = self._touched, self._place, self._marked
-        found, self._room = _extract(*rows, *asked, *scratch, self._room, MOST_NODES)
+        count = len(self.graph)
+        max_nodes, max_degree = (count if limit is None else limit for limit in self.limits)
+        asked = self._arrays, mentioned, max_nodes, max_degree, self._scratch
+        found, self._buffer = _extract(*asked, self._buffer, MOST_NODES)
         if found[0].max(initial=0) > MOST_NODES:
-            found, _ = _extract(*rows, *asked, *scratch, _room_for_facts(np.int32), len(graph))
+            found, _ = _extract(*asked, _empty_buffer(np.int32), count)
         return Subgraphs(*found)
 
 
-def _room_for_facts(number: type[np.integer[Any]]) -> tuple[Ints, Ints, Ints]:
-    """For heads, relations and tails; ``number`` is the type of local numbers."""
-    return np.empty(0, number), np.empty(0, np.uint16), np.empty(0, number)
+def _empty_buffer(number: type[np.integer[Any]]) -> _FactBuffer:
+    """A buffer whose node numbers have the type ``number``."""
+    return _FactBuffer(np.empty(0, number), np.empty(0, np.uint16), np.empty(0, number))
 
 
-def extract_all(graph: KnowledgeGraph, chunks: Iterable[Mentioned], limits: Limits, workers: int) -> Iterator[Subgraphs]:
+def extract_all(graph: KnowledgeGraph, chunks: Iterable[Mentioned], limits: SubgraphLimits, workers: int) -> Iterator[Subgraphs]:
     """Extract the subgraphs of many questions with several threads; the results are in the order of ``chunks``."""
     free: list[Extractor] = []
 
@@ -136,43 +172,35 @@ def _count_sides(nodes: Ints, concepts: Ints, types: Ints, occurs: NDArray[Any])
 
 @kernel
 def _extract(
-    neighbour_ptr: Ints,
-    neighbour: Ints,
-    head_ptr: Ints,
-    tails: Ints,
-    relations: Ints,
-    question_ptr: Ints,
-    statement_ptr: Ints,
-    questions: Ints,
-    mentioned: Ints,
+    graph: _GraphArrays,
+    asked: Mentioned,
     max_nodes: int,
     max_degree: int,
-    touched: NDArray[Any],
-    place: NDArray[Any],
-    marked: NDArray[Any],
-    room_for_facts: tuple[Ints, Ints, Ints],
+    scratch: _Scratch,
+    buffer: _FactBuffer,
     most: int,
-) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints], tuple[Ints, Ints, Ints]]:
-    """The fields of :class:`Subgraphs`, and the room for heads, relations and tails, which may have grown.
+) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints], _FactBuffer]:
+    """The fields of :class:`Subgraphs`, and the buffer, which may have grown.
 
-    ``touched``, ``place`` and ``marked`` are zero before and after. A subgraph of more than ``most`` nodes is left without facts.
-    The statements of a question have most nodes in common: its rows of the graph are read once, and each statement takes its facts
-    from what was found.
+    A subgraph of more than ``most`` nodes gets no facts. The statements of a question share most of their nodes: the question's
+    rows of the graph are read once, and each statement takes its facts from the result.
     """
+    touched, place = scratch.touched, scratch.place
+    question_ptr, statement_ptr, questions, mentioned = asked.question_ptr, asked.statement_ptr, asked.of_question, asked.concepts
     size = len(questions)
     nodes, facts, cut = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
     concepts, types = np.empty(256 * size, np.int32), np.empty(256 * size, np.uint8)
-    head, relation, tail = room_for_facts
+    head, relation, tail = buffer.head, buffer.relation, buffer.tail
     node_count = fact_count = 0
     for q in range(len(question_ptr) - 1):
         first, last = question_ptr[q], question_ptr[q + 1]
         ours = mentioned[statement_ptr[first] : statement_ptr[last]]
         common = _common(ours, last - first, place)
-        between = _between_common(neighbour_ptr, neighbour, common, max_degree, touched)
+        between = _between_common(graph.neighbor_ptr, graph.neighbor, common, max_degree, touched)
         begin, largest = node_count, 0
         for i in range(first, last):
             mine = mentioned[statement_ptr[i] : statement_ptr[i + 1]]
-            middles = _middles(neighbour_ptr, neighbour, mine, between, max_degree, touched)
+            middles = _middles(graph.neighbor_ptr, graph.neighbor, mine, between, max_degree, touched)
             total = len(mine) + len(middles)
             nodes[i] = min(total, max_nodes)
             cut[i] = total - nodes[i]
@@ -183,12 +211,12 @@ def _extract(
                 types[node_count + j] = QUESTION if j < questions[i] else ANSWER if j < len(mine) else OTHER
             node_count += nodes[i]
             largest = max(largest, nodes[i])
-        _forget(neighbour_ptr, neighbour, common, max_degree, touched)
+        _forget(graph.neighbor_ptr, graph.neighbor, common, max_degree, touched)
         if largest > most:
             continue
-        # nodes by their numbers among all nodes of the question
+        # number the nodes among all nodes of the question
         union, which = _union(concepts[begin:node_count], place)
-        ptr, tail_of, relation_of = _facts_among(head_ptr, tails, relations, union, place, marked)
+        ptr, tail_of, relation_of = _facts_among(graph.head_ptr, graph.tail, graph.relation, union, place, scratch.marked)
         local = np.full(len(union), -1, np.int32)
         start = 0
         for i in range(first, last):
@@ -206,20 +234,20 @@ def _extract(
                 local[u] = -1
     of_nodes = concepts[:node_count].copy(), types[:node_count].copy()
     of_facts = head[:fact_count].copy(), relation[:fact_count].copy(), tail[:fact_count].copy()
-    return (nodes, facts, cut, *of_nodes, *of_facts), (head, relation, tail)
+    return (nodes, facts, cut, *of_nodes, *of_facts), _FactBuffer(head, relation, tail)
 
 
 @kernel
 def _facts_of(
     nodes: Ints, ptr: Ints, tails: Ints, relations: Ints, local: Ints, head: Ints, relation: Ints, tail: Ints, at: int
 ) -> int:
-    """Write the facts of some nodes as far as their tails have local numbers; where they end."""
-    end = np.uint64(at)  # unsigned numbers are quicker indices
+    """Write the facts of ``nodes`` whose tails have local numbers, from position ``at`` on; return their end."""
+    end = np.uint64(at)  # indexing with unsigned integers is faster
     for i in range(len(nodes)):
         for e in range(ptr[nodes[i]], ptr[nodes[i] + 1]):
             t = local[np.uint32(tails[np.uint64(e)])]
             head[end], relation[end], tail[end] = i, relations[np.uint64(e)], t
-            end += np.uint64(t >= 0)  # if it has none, the next is written over it
+            end += np.uint64(t >= 0)  # otherwise the next fact overwrites it
     return int(end)
 
 
@@ -232,7 +260,7 @@ def _grown(array: Ints, size: int) -> Ints:
 
 @kernel
 def _common(mentioned: Ints, statements: int, place: NDArray[Any]) -> Ints:
-    """The concepts that all statements of a question mention; ``mentioned`` are those of one after the other."""
+    """The concepts that all statements of a question mention; ``mentioned`` has the concepts of one statement after the other."""
     common = np.empty(len(mentioned), np.int64)
     count = 0
     for m in mentioned:
@@ -245,16 +273,16 @@ def _common(mentioned: Ints, statements: int, place: NDArray[Any]) -> Ints:
     return common[:count]
 
 
-# What ``touched`` says of a concept: how many concepts next to it all statements of the question mention (0, 1, or 2 for more),
-# how many others this statement does, whether it is mentioned itself: by all of them, by this one.
+# Flags in ``touched``: how many neighbors of a concept are mentioned by all statements of the question (0, 1, or 2 for more), how
+# many are mentioned by this statement only, and whether the concept itself is mentioned by all statements or by this one.
 _ONE, _TWO, _BY_COMMON = 1, 2, 3
 _ONE_MORE, _TWO_MORE, _BY_MORE = 4, 8, 12
 _COMMON, _MENTIONED = 16, 32
 
 
 @kernel
-def _between_common(ptr: Ints, neighbour: Ints, common: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
-    """The concepts next to at least two of ``common``, ascending; ``touched`` is left marked."""
+def _between_common(ptr: Ints, neighbor: Ints, common: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
+    """The neighbors of at least two of ``common``, ascending. Leaves its marks in ``touched``."""
     room = 0
     for m in common:
         touched[m] |= _COMMON
@@ -264,7 +292,7 @@ def _between_common(ptr: Ints, neighbour: Ints, common: Ints, max_degree: int, t
     count = 0
     for m in common:
         if ptr[m + 1] - ptr[m] <= max_degree:
-            for n in neighbour[ptr[m] : ptr[m + 1]]:
+            for n in neighbor[ptr[m] : ptr[m + 1]]:
                 so_far = touched[n] & _BY_COMMON
                 found[count] = n
                 count += so_far == _ONE
@@ -273,18 +301,20 @@ def _between_common(ptr: Ints, neighbour: Ints, common: Ints, max_degree: int, t
 
 
 @kernel
-def _forget(ptr: Ints, neighbour: Ints, common: Ints, max_degree: int, touched: NDArray[Any]) -> None:
+def _forget(ptr: Ints, neighbor: Ints, common: Ints, max_degree: int, touched: NDArray[Any]) -> None:
     for m in common:
         touched[m] = 0
         if ptr[m + 1] - ptr[m] <= max_degree:
-            for n in neighbour[ptr[m] : ptr[m + 1]]:
+            for n in neighbor[ptr[m] : ptr[m + 1]]:
                 touched[n] = 0
 
 
 @kernel
-def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, between: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
-    """Unmentioned concepts next to at least two mentioned ones, ascending; ``between`` are those next to two that all statements
-    mention. ``touched`` is left as it was."""
+def _middles(ptr: Ints, neighbor: Ints, mentioned: Ints, between: Ints, max_degree: int, touched: NDArray[Any]) -> Ints:
+    """The unmentioned neighbors of at least two mentioned concepts, ascending. Does not change ``touched``.
+
+    ``between`` are the neighbors of two concepts that all statements mention.
+    """
     room = 0
     for m in mentioned:
         touched[m] |= _MENTIONED
@@ -294,7 +324,7 @@ def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, between: Ints, max_deg
     count = 0
     for m in mentioned:
         if not touched[m] & _COMMON and ptr[m + 1] - ptr[m] <= max_degree:
-            for n in neighbour[ptr[m] : ptr[m + 1]]:
+            for n in neighbor[ptr[m] : ptr[m + 1]]:
                 so_far = (touched[n] & _BY_COMMON) + ((touched[n] & _BY_MORE) >> 2)
                 more[count] = n
                 count += so_far == 1 and not touched[n] & _MENTIONED
@@ -318,14 +348,14 @@ def _middles(ptr: Ints, neighbour: Ints, mentioned: Ints, between: Ints, max_deg
     for m in mentioned:
         touched[m] &= ~_MENTIONED
         if not touched[m] & _COMMON and ptr[m + 1] - ptr[m] <= max_degree:
-            for n in neighbour[ptr[m] : ptr[m + 1]]:
+            for n in neighbor[ptr[m] : ptr[m + 1]]:
                 touched[n] &= ~_BY_MORE
     return middles[:total]
 
 
 @kernel
 def _union(concepts: Ints, place: NDArray[Any]) -> tuple[Ints, Ints]:
-    """The distinct concepts, and the number of each among these. ``place`` is left with these numbers + 1."""
+    """The distinct concepts, and the number of each among these. Leaves these numbers + 1 in ``place``."""
     union, which = np.empty(len(concepts), np.int32), np.empty(len(concepts), np.int32)
     count = 0
     for i in range(len(concepts)):
@@ -338,12 +368,12 @@ def _union(concepts: Ints, place: NDArray[Any]) -> tuple[Ints, Ints]:
     return union[:count], which
 
 
-_MARKS = 1 << 14  # concepts are marked by the last bits of their numbers: few enough to stay in the nearest cache
+_MARKS = 1 << 14  # concepts are marked by the last bits of their numbers; the array fits into the L1 cache
 
 
 @kernel
 def _is_hub(degree: int, nodes: int) -> bool:
-    """A hub has far more facts than the subgraph has nodes: the nodes are looked up in its row instead of reading all of it."""
+    """A hub has many more facts than the subgraph has nodes: look up the nodes in its row instead of reading all of it."""
     return degree > 16 * nodes
 
 

@@ -26,7 +26,7 @@ from mhgrn.progress import bar
 from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_splits
-from mhgrn.subgraphs.extract import ANSWER, QUESTION, Limits, Subgraph, Subgraphs, count_sides, extract_all
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph, SubgraphLimits, Subgraphs, count_sides, extract_all
 
 MARKER = "prepared.json"
 HOLDS = ("*.npy", "questions.jsonl", "cache")
@@ -38,16 +38,21 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
     "relation": np.uint16,
     "tail": np.uint16,
 }
-CHUNK = 32  # questions grounded and extracted at a time
+CHUNK = 32  # questions per task of a thread
 
 
 @dataclass(frozen=True)
 class PreparedData:
     """Questions of all splits with their subgraphs. Choice c of question q is statement ``statement_ptr[q] + c``.
 
-    >>> data = PreparedData.load("prepared")  # doctest: +SKIP
-    >>> data.questions[data.split("dev")[0]].stem  # doctest: +SKIP
-    'Where would a child sit at a desk?'
+    >>> from tempfile import mkdtemp
+    >>> place = Path(mkdtemp())
+    >>> KnowledgeGraph.from_facts([("child", "AtLocation", "school")]).save(place / "graph")
+    >>> _ = (place / "dev.jsonl").write_text('{"question": "Where is a child?", "choices": ["school", "moon"]}')
+    >>> _ = prepare(place, KnowledgeGraph.load(place / "graph"), place / "prepared")
+    >>> data = PreparedData.load(place / "prepared")
+    >>> [data.questions[number].choices for number in data.split("dev")]
+    [('school', 'moon')]
     """
 
     folder: Path
@@ -65,7 +70,7 @@ class PreparedData:
     def load(cls, folder: str | Path) -> Self:
         folder = Path(folder)
         keys = ("splits", "statements", "graph", "graph_fingerprint", "relations", "settings", "fingerprint", "report")
-        about = read_marker(folder, MARKER, "prepared data set", FORMAT, keys)
+        about = read_marker(folder, MARKER, "prepared dataset", FORMAT, keys)
         questions = []
         try:
             with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
@@ -106,13 +111,13 @@ class PreparedData:
         return str(self.about["fingerprint"])
 
     def split(self, name: str) -> range:
-        """The numbers of a split's questions."""
+        """The numbers of the questions of a split."""
         if name not in self.splits:
             raise UserError(f"{self.folder} has no split {name!r}.{did_you_mean(name, self.splits)}")
         return self.splits[name]
 
     def answered_split(self, name: str) -> range:
-        """:meth:`split`, after checking that it has questions and that each has its answer."""
+        """The numbers of the questions of a split, all of which must have an answer."""
         numbers = self.split(name)
         if not numbers:
             raise UserError(f"the split {name} of {self.folder} is empty.")
@@ -134,15 +139,13 @@ class PreparedData:
         return [self.subgraph(s) for s in range(int(self.statement_ptr[question]), int(self.statement_ptr[question + 1]))]
 
     def load_graph(self, folder: str | Path | None = None) -> KnowledgeGraph:
-        """The graph it was prepared from: where it was then, or in ``folder``. Another graph is refused."""
+        """Load the graph of this data, from ``folder`` if it has moved. Another graph is refused."""
         place = Path(folder) if folder is not None else Path(self.about["graph"])
         if not place.exists():
-            raise UserError(f"the graph of {self.folder} was at {place}, where nothing is now; name its place with --kg.")
+            raise UserError(f"the graph of {self.folder} is not at {place} any more; name its folder with --kg.")
         graph = KnowledgeGraph.load(place)
         if graph.fingerprint != self.about["graph_fingerprint"]:
-            raise UserError(
-                f"{self.folder} was prepared from another graph than the one now at {place}; prepare the questions again."
-            )
+            raise UserError(f"{self.folder} was prepared from another graph than {place}; prepare the questions again.")
         return graph
 
 
@@ -154,7 +157,7 @@ class PrepareOptions:
         statement: How stem and choice become a statement: ``fill-in-the-blank``, ``append``, or ``auto`` (as the dataset declares,
             otherwise ``fill-in-the-blank`` if most stems end in a question mark).
         max_nodes: Largest number of nodes in a subgraph. The published setting is 200. None: no limit.
-        max_degree: Mentioned concepts with more neighbors are not expanded. None: no limit. See :class:`Limits`.
+        max_degree: Mentioned concepts with more neighbors are not expanded. None: no limit. See :class:`SubgraphLimits`.
         workers: Number of threads.
         dataset: A built-in dataset declaration or a YAML file that says how to read the questions.
 
@@ -177,12 +180,12 @@ class PrepareOptions:
 
 
 def ground(question: Question, grounder: Grounder, statement: str) -> list[Mentions]:
-    """The concepts of each of a question's statements."""
+    """The mentioned concepts of a question's statements."""
     return ground_all([question], grounder, statement).mentions()[0]
 
 
 def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> Mentioned:
-    """:func:`ground` of several questions, which takes less than one by one."""
+    """The mentioned concepts of several questions; faster than one question at a time."""
     build = BUILDERS[statement]
     statements = [build(question.stem, choice) for question in questions for choice in question.choices]
     choices = [choice for question in questions for choice in question.choices]
@@ -195,7 +198,7 @@ def statement_builder(name: str, questions: Sequence[Question]) -> str:
         asked = sum(q.stem.rstrip().endswith("?") for q in questions)
         return "fill-in-the-blank" if asked > 0.75 * len(questions) else "append"
     if name not in BUILDERS:
-        raise UserError(f"{name!r} is no way to build statements.{did_you_mean(name, [*BUILDERS, 'auto'])}")
+        raise UserError(f"unknown statement builder {name!r}.{did_you_mean(name, [*BUILDERS, 'auto'])}")
     return name
 
 
@@ -210,19 +213,26 @@ def prepare(
         folder: The folder to write. Prepared data that is already there is replaced.
         options: See :class:`PrepareOptions`.
 
-    >>> prepare("questions/", KnowledgeGraph.load("graph"), "prepared")  # doctest: +SKIP
+    >>> from tempfile import mkdtemp
+    >>> place = Path(mkdtemp())
+    >>> graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school"), ("desk", "AtLocation", "school")])
+    >>> graph.save(place / "graph")
+    >>> _ = (place / "questions.jsonl").write_text('{"question": "Where does a child sit?", "choices": ["desk", "moon"]}')
+    >>> data = prepare(place / "questions.jsonl", graph, place / "prepared")
+    >>> [graph.name(concept) for concept in data.subgraph(0).concepts]
+    ['child', 'desk', 'school']
     """
     folder = Path(folder)
     check_replaceable(folder, MARKER, HOLDS)
     if graph.folder is None:
-        raise UserError("save the graph first: a prepared data set names the graph it came from.")
+        raise UserError("save the graph first; prepared data stores the folder of its graph.")
     declared = Dataset.find(source, options.dataset)
     splits = read_splits(declared)
     questions = [q for split in splits.values() for q in split]
     if not questions:
         raise UserError(f"{source} contains no questions.")
     statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
-    limits = Limits(options.max_nodes, options.max_degree)
+    limits = SubgraphLimits(options.max_nodes, options.max_degree)
     settings = options.settings(statement)
     rows = [_row(q) for q in questions]
     with new_folder(folder, MARKER, HOLDS) as partial, _short_garbage_collection():
@@ -320,7 +330,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, o
 
 
 def spread(values: NDArray[Any]) -> dict[str, int | float]:
-    """Mean, median, the value that nine tenths do not exceed, and the largest.
+    """Mean, median, 90th percentile and maximum.
 
     >>> spread(np.array([1, 2, 3, 10]))
     {'mean': 4.0, 'median': 2.5, '90 %': 10, 'max': 10}
@@ -341,6 +351,6 @@ def _number(value: float) -> int | float:
 
 
 def edges_between(subgraph: Subgraph) -> int:
-    """The number of facts that join a question concept with an answer concept."""
+    """The number of facts between question concepts and answer concepts."""
     ends = subgraph.types[subgraph.head], subgraph.types[subgraph.tail]
     return int(((ends[0] == QUESTION) & (ends[1] == ANSWER)).sum() + ((ends[0] == ANSWER) & (ends[1] == QUESTION)).sum())

@@ -25,10 +25,10 @@ conceptnet: $(READY)  ## build a graph from half a million ConceptNet facts and 
 	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph
 
 test: check  ## check style, types and imports, run the tests
-	$(BIN)/pytest -n 2 -m "not long"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 test-long: check  ## `make test` plus the tests that take minutes
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(READY)  ## check style, types and import layers
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import pytest
 from mhgrn.starter import FACTS, HERE
 from mhgrn_reproduction.runner import Request, reproduce
 from mhgrn_reproduction.sources import Sources
+from once import made_once
 
 OWN = """
 data: commonsenseqa-inhouse
@@ -31,8 +32,11 @@ def lines(split: str, count: int) -> list[str]:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The starter's questions under CommonsenseQA's names, in-house split included, and its facts as ConceptNet."""
-    root = tmp_path_factory.mktemp("files")
+    return made_once(tmp_path_factory, "reproduction-files", write_files)
+
+
+def write_files(root: Path) -> None:
+    """Write the starter's questions under CommonsenseQA's names, in-house split included, and its facts as ConceptNet."""
     questions = root / "csqa"
     questions.mkdir()
     train, held_out = lines("train", 32), lines("test", 16)
@@ -48,17 +52,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "conceptnet").mkdir()
     shutil.copy(FACTS, root / "conceptnet" / "facts.tsv")
     (root / "own.yaml").write_text(OWN, encoding="utf-8")
-    return root
 
 
 @pytest.fixture(scope="session")
 def finished(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Request:
-    """The small experiment, run with two seeds. Not to be altered: copy it with ``own_copy``."""
-    work = tmp_path_factory.mktemp("work")
-    sources = Sources(files, work / "work")
-    request = Request(str(files / "own.yaml"), "minilm", sources, work / "results", seeds=2)
-    reproduce(request)
-    return request
+    """The small experiment, run with two seeds. Tests that change it use ``own_copy``."""
+
+    def request(folder: Path) -> Request:
+        return Request(str(files / "own.yaml"), "minilm", Sources(files, folder / "work"), folder / "results", seeds=2)
+
+    return request(made_once(tmp_path_factory, "reproduction-run", lambda folder: reproduce(request(folder))))
 
 
 @pytest.fixture

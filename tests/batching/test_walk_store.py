@@ -64,8 +64,8 @@ def data_of(subgraphs: Sequence[Subgraph], folder: Path, relations: int = RELATI
     node_ptr, edge_ptr = (np.cumsum([0, *(len(getattr(s, name)) for s in subgraphs)]) for name in ("concepts", "head"))
     about = {"relations": relations, "fingerprint": f"{len(subgraphs)} graphs"}
     used = np.unique(columns["concepts"]).astype(np.int64)
-    cut, names = np.zeros(len(subgraphs), np.int64), None
-    return PreparedData(folder, about, [], {}, np.arange(2), node_ptr, edge_ptr, cut, columns, used, names, used)  # type: ignore[arg-type]
+    cut = np.zeros(len(subgraphs), np.int64)
+    return PreparedData(folder, about, [], {}, np.arange(2), node_ptr, edge_ptr, cut, columns, used)
 
 
 def random_data(seed: int, graphs: int, folder: Path, relations: int = RELATIONS) -> PreparedData:

@@ -1,6 +1,5 @@
 """Running the command line in this process, and one small trained run that all its tests share."""
 
-import fcntl
 import os
 import sys
 from pathlib import Path
@@ -9,6 +8,9 @@ import pytest
 from harness import Command, Outcome, Project, Refused, contents, make_project
 
 from mhgrn.cli import main
+from once import made_once
+
+MANY_TESTS = 500
 
 
 @pytest.fixture
@@ -51,17 +53,15 @@ def refused(here: Command, tmp_path: Path) -> Refused:
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Made once by real processes, also where tests run side by side. Not to be altered: copy it."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return make_project(tmp_path_factory.mktemp("project") / "made")
-    shared = tmp_path_factory.getbasetemp().parent / "cli-project"
-    with (shared.parent / "cli-project.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not shared.exists():
-            make_project(shared.with_name("cli-project-making"))
-            # its folders name each other by where they are, so they are copied, not renamed
-            Project(shared.with_name("cli-project-making")).copy(shared)
-    return Project(shared)
+    """A project made by real processes, shared by all test processes. Tests that change it use ``own``."""
+    return Project(made_once(tmp_path_factory, "cli-project", make_project))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(request: pytest.FixtureRequest) -> None:
+    """Keep test processes from compiling the same kernels at the same time: the project's commands compile most of them."""
+    if "PYTEST_XDIST_WORKER" in os.environ and request.session.testscollected > MANY_TESTS:
+        request.getfixturevalue("project")
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ class Project:
 
 def make_project(root: Path) -> Project:
     project = Project(root)
-    project.questions.mkdir(parents=True)
+    project.questions.mkdir()
     for split, count in (("train", 12), ("dev", 8), ("test", 8)):
         lines = (HERE / f"{split}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
         (project.questions / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")

@@ -93,7 +93,6 @@ def one_graph(nodes: int, ends: Any, relation: Any, num_relations: int) -> Graph
         edge_type=torch.from_numpy(relation),
         num_graphs=1,
         num_relations=num_relations,
-        edge_ptr=np.array([0, len(relation)]),
     )
 
 

@@ -11,8 +11,8 @@ depends on no parameter (sorted edges, dense matrices) is prepared beforehand in
 - RGCN: three RGCNConv layers of PyTorch Geometric on the same uncut edges, against K = 3 with and without pruning (skipping
   what cannot reach an answer node);
 - machine: bytes of states and floating-point operations of K = 3 at the measured bandwidth and rate of matrix products;
-- collating: joining the subgraphs of a batch (mhgrn.batching.walk_store) and gathering the features of its concepts, 384 wide, as
-  a share of a step of the encoder;
+- collating: joining the subgraphs of a batch, building the walk index and gathering the features of its concepts, 384 wide, as a
+  share of a step of the encoder;
 - growth with K, nodes, edges: benchmarks/growth.py (``--no-growth`` skips it).
 
 Compared forms run in processes of their own and take turns. The median ratio of the rounds is printed with its quartiles, in
@@ -36,13 +36,14 @@ import torch
 from graphs import DATA, graph_of, subgraphs_of
 from measuring import Comparison, Measure, Step, add_json_option, compare_processes, in_fresh_process, memory_of, write_json
 from mhgrn.batching.graph_batch import GraphBatch, Reach
-from mhgrn.batching.walk_store import WalkStore
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.features import RandomFeatures
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA
+from mhgrn.nn.backends.dense import Matrices
 from mhgrn.nn.message_passing import WalkWeights, multi_hop_messages
+from mhgrn.nn.states import States
 from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.extract import ANSWER, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions
@@ -61,7 +62,7 @@ def collated(subgraphs: Sequence[Subgraph], schema: int, reach: Reach | None, mi
 
 def prepare(batch: GraphBatch, form: Form) -> None:
     """What depends on no parameter."""
-    _ = batch.walk_index if form == "compiled" else batch.states if form == "plain" else batch.matrices
+    _ = batch.walk_index if form == "compiled" else batch.derived(States.of) if form == "plain" else batch.derived(Matrices.of)
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -193,16 +194,20 @@ def prepared(graph: KnowledgeGraph, data: Path, questions: int, folder: Path) ->
 
 def collating_step(folder: Path, K: int, part: Literal["collate", "encoder"]) -> Step:
     data = PreparedData.load(folder)
-    store, statements = WalkStore.beside(data, Reach((ANSWER,), K)), np.arange(data.statement_ptr[-1])
-    assert store is not None, "no room for the sorted questions"
+    subgraphs = [data.subgraph(statement) for statement in range(int(data.statement_ptr[-1]))]
+
+    def joined() -> tuple[GraphBatch, torch.Tensor]:
+        graph = GraphBatch.collate(subgraphs, data.about["relations"], Reach((ANSWER,), K)).sharing_features()
+        _ = graph[0].walk_index
+        return graph
+
     if part == "encoder":
-        return encoder_step([store.batch(statements, K)], K, "compiled", 384)
+        return encoder_step([joined()], K, "compiled", 384)
     features = RandomFeatures(384)
     features.require(data.used)
 
     def collate() -> None:
-        _, concepts = store.batch(statements, K)
-        features.rows(concepts)
+        features.rows(joined()[1])
 
     return collate
 

@@ -87,6 +87,7 @@ class Scorer:
         subgraphs: Sequence[Subgraph],
         graph: KnowledgeGraph | None = None,
         features: Callable[[Tensor], Tensor] | None = None,
+        nearest_first: bool = False,
     ) -> Graphs:
         """Join subgraphs into a batch and look up the features of their nodes.
 
@@ -94,10 +95,11 @@ class Scorer:
             subgraphs: One for each statement.
             graph: The graph they come from, if it is not the run's.
             features: Gives the features of concepts, [n] → [n, feature_dim]. By default those of the run.
+            nearest_first: Order of nodes, see :meth:`~mhgrn.batching.graph_batch.GraphBatch.collate`.
         """
         graph = graph or self.run.graph
         encoder = self.run.model.graph_encoder
-        batch = GraphBatch.collate(subgraphs, len(graph.schema), encoder.reach)
+        batch = GraphBatch.collate(subgraphs, len(graph.schema), encoder.reach, nearest_first)
         concepts = batch.concepts
         if encoder.shares_features:
             batch, concepts = batch.sharing_features()

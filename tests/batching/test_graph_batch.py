@@ -1,6 +1,7 @@
 """Batches against naive enumeration."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from mhgrn.batching.graph_batch import GraphBatch, Links
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
-from mhgrn.subgraphs.extract import Subgraph
+from mhgrn.subgraphs.extract import ANSWER, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 
 Edge = tuple[int, int, int]  # source, relation, target
@@ -21,10 +22,6 @@ Edge = tuple[int, int, int]  # source, relation, target
 def edges_of(batch: GraphBatch) -> list[Edge]:
     source, target = batch.edge_index.tolist()
     return list(zip(source, batch.edge_type.tolist(), target, strict=True))
-
-
-def pairs(links: Links) -> list[tuple[int, int]]:
-    return sorted(zip(links.source.tolist(), links.target.tolist(), strict=True))
 
 
 def test_every_fact_becomes_two_edges_within_its_graph() -> None:
@@ -52,39 +49,53 @@ def test_the_edges_of_prepared_questions_are_the_graphs_facts(small_data: Prepar
         assert (i, (r + half) % batch.num_relations, j) in set(edges)
 
 
+def as_graph(batch: GraphBatch) -> tuple[object, ...]:
+    """What does not depend on the order of nodes; within a graph of :func:`distinct_subgraphs` a concept names a node."""
+    node = list(zip(batch.batch.tolist(), batch.concepts.tolist(), strict=True))
+    edges = sorted((node[j], r, node[i]) for j, r, i in edges_of(batch))
+    return dict(zip(node, batch.node_type.tolist(), strict=True)), edges, batch.num_graphs, batch.num_relations
+
+
+def distinct_subgraphs(seed: int, graphs: int) -> list[Subgraph]:
+    rng = np.random.default_rng(seed)
+    found = oracles.random_subgraphs(rng, graphs, 2, max_nodes=6, edges=7)
+    return [replace(subgraph, concepts=rng.permutation(50)[: len(subgraph.types)]) for subgraph in found]
+
+
 @settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), graphs=st.integers(0, 4), steps=st.integers(1, 3), or_first=st.booleans())
+def test_what_cannot_reach_the_answers_is_dropped(seed: int, graphs: int, steps: int, or_first: bool) -> None:
+    subgraphs = distinct_subgraphs(seed, graphs)
+    reach = Reach((ANSWER,), steps, or_first)
+    whole, trimmed = GraphBatch.collate(subgraphs, 2), GraphBatch.collate(subgraphs, 2, reach)
+    graph_ptr = np.searchsorted(whole.batch.numpy(), np.arange(graphs + 1))
+    wanted = torch.from_numpy(reach.wanted(whole.node_type.numpy(), graph_ptr)).nonzero()[:, 0]
+    distance = whole.distances(wanted, steps)
+    kept = distance <= steps
+    assert torch.equal(trimmed.concepts, whole.concepts[kept])
+    assert torch.equal(trimmed.batch, whole.batch[kept])
+    number = (kept.cumsum(0) - 1).tolist()
+    expected = [(number[j], r, number[i]) for j, r, i in edges_of(whole) if distance[i] < steps]
+    assert edges_of(trimmed) == expected
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), graphs=st.integers(0, 4), steps=st.integers(1, 3))
+def test_nodes_may_come_nearest_first(seed: int, graphs: int, steps: int) -> None:
+    subgraphs, reach = distinct_subgraphs(seed, graphs), Reach((ANSWER,), steps)
+    batch = GraphBatch.collate(subgraphs, 2, reach, nearest_first=True)
+    assert as_graph(batch) == as_graph(GraphBatch.collate(subgraphs, 2, reach))
+    distance = batch.distances((batch.node_type == ANSWER).nonzero()[:, 0], steps)
+    keys = list(zip(batch.batch.tolist(), distance.tolist(), strict=True))
+    assert keys == sorted(keys)
+
+
 @given(seed=st.integers(0, 10**6), graphs=st.integers(0, 4))
-def test_states_exits_and_links_are_those_of_the_edges(seed: int, graphs: int) -> None:
-    batch = oracles.random_batch(np.random.default_rng(seed), graphs, 2)
-    edges, states = edges_of(batch), batch.states
-    entered = sorted({(i, r) for _, r, i in edges})
-    left = sorted({(j, r) for j, r, _ in edges})
-    assert list(zip(states.node.tolist(), states.relation.tolist(), strict=True)) == entered
-    assert list(zip(states.exit_node.tolist(), states.exit_relation.tolist(), strict=True)) == left
-    assert pairs(states.edges) == sorted((left.index((j, r)), entered.index((i, r))) for j, r, i in edges)
-    assert pairs(states.first_edges) == sorted((j, entered.index((i, r))) for j, r, i in edges)
-    assert pairs(states.turns) == [(s, e) for s, (n, _) in enumerate(entered) for e, (m, _) in enumerate(left) if n == m]
-    assert pairs(states.ends) == [(s, n) for s, (n, _) in enumerate(entered)]
-    nodes = batch.num_nodes
-    sizes = [(left, entered), (range(nodes), entered), (entered, left), (entered, range(nodes))]
-    for links, (sources, targets) in zip((states.edges, states.first_edges, states.turns, states.ends), sizes, strict=True):
-        assert links.target_count == len(targets)
-        assert len(links.source_pointer) == len(sources) + 1
-
-
-@given(links=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=20))
-def test_links_are_a_sparse_matrix_and_its_transpose(links: list[tuple[int, int]]) -> None:
-    source, target = torch.tensor(links, dtype=torch.long).view(-1, 2).T
-    found = Links.of(source, target, 5, 7)
-    assert pairs(found) == sorted(links)
-    assert found.target.tolist() == sorted(t for _, t in links)
-    for t in range(7):
-        assert sorted(found.source[found.pointer[t] : found.pointer[t + 1]].tolist()) == sorted(
-            s for s, other in links if other == t
-        )
-    for s in range(5):
-        rows = found.by_source[found.source_pointer[s] : found.source_pointer[s + 1]]
-        assert sorted(found.target[rows].tolist()) == sorted(t for other, t in links if other == s)
+def test_nodes_share_the_features_of_their_concept(seed: int, graphs: int) -> None:
+    batch, concepts = oracles.random_batch(np.random.default_rng(seed), graphs, 2).sharing_features()
+    assert batch.feature_row is not None
+    assert torch.equal(concepts, batch.concepts.unique())
+    assert torch.equal(concepts[batch.feature_row], batch.concepts)
 
 
 def test_a_batch_moves_as_a_whole() -> None:
@@ -129,7 +140,7 @@ def test_from_pytorch_geometric_data_with_edges_alone() -> None:
     assert batch.to_pyg().x is None
     data.batch = torch.tensor([0, 0, 0, 1])
     assert GraphBatch.from_pyg(data, 3).num_graphs == 2
-    with pytest.raises(UserError, match="edge_type holds 0 … 2; of 2 relations"):
+    with pytest.raises(UserError, match="edge_type has values from 0 to 2; with num_relations=2"):
         GraphBatch.from_pyg(data, 2)
     del data.edge_type
     with pytest.raises(UserError, match="no edge_type"):

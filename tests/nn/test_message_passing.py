@@ -193,7 +193,7 @@ def test_edges_may_come_in_any_order() -> None:
     batch = oracles.random_batch(np.random.default_rng(1), 4, RELATIONS, max_nodes=6, edges=10)
     at = inputs(batch, 0, 2, False, torch.float64)
     order = torch.randperm(batch.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
-    mixed = replace(batch, edge_index=batch.edge_index[:, order], edge_type=batch.edge_type[order], edge_ptr=None)
+    mixed = replace(batch, edge_index=batch.edge_index[:, order], edge_type=batch.edge_type[order])
     torch.testing.assert_close(multi_hop_messages(*at, mixed, "compiled").z, multi_hop_messages(*at, batch, "plain").z)
 
 

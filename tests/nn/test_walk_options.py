@@ -43,7 +43,6 @@ def setting(seed: int, K: int, by_graph: bool) -> tuple[GraphBatch, At]:
         batch,
         edge_index=torch.cat([batch.edge_index, batch.edge_index[:, twice]], dim=1),
         edge_type=torch.cat([batch.edge_type, batch.edge_type[twice]]),
-        edge_ptr=None,
     )
 
     def draw(*shape: int) -> Tensor:

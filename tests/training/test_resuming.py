@@ -3,19 +3,16 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from mhgrn.batching import walk_store
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.locks import locked
@@ -85,24 +82,6 @@ def test_a_training_interrupted_many_times_ends_in_the_same_digits(
     assert weights[0] == weights[1]
     assert not (tmp_path / "broken" / CHECKPOINT).exists()
     assert read_about(tmp_path / "broken")["finished"]
-
-
-def test_where_sorted_questions_come_from_changes_no_digit(
-    encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(walk_store, "LEAST_FACTS", 0)
-    data = PreparedData.load(shutil.copytree(small_data.folder, tmp_path / "data", ignore=shutil.ignore_patterns("cache")))
-    how = {"data": data, "config": settings(encoder), "graph": starter_graph}
-    train(folder=tmp_path / "whole", **how)
-    (store,) = (data.folder / "cache").glob("walks-*")
-    interrupted(tmp_path / "broken", 5, **how)
-    shutil.rmtree(store)
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=0))  # no longer any room for it
-    train(folder=tmp_path / "broken", **how)
-    assert not store.exists()
-    assert rows(tmp_path / "broken") == rows(tmp_path / "whole")
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "whole")]
-    assert weights[0] == weights[1]
 
 
 def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(

@@ -6,10 +6,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
-from mhgrn.nn.segments import weighted_sum
+from mhgrn.nn.segments import SparsePattern, weighted_sum
 from mhgrn.subgraphs.extract import ANSWER
 from mhgrn.text.tokens import Tokens
 
@@ -36,10 +36,10 @@ class Convolution:
         scale = torch.bincount(self.target, minlength=N).double().rsqrt()
         self.weight = scale[self.source] * scale[self.target]
 
-    def at(self, nodes: Tensor) -> tuple[Tensor, Links]:
+    def at(self, nodes: Tensor) -> tuple[Tensor, SparsePattern]:
         """The rows of the nodes in a mask [N]; all other rows are empty."""
         kept = nodes[self.target].nonzero()[:, 0]
-        return self.weight[kept], Links.of(self.source[kept], self.target[kept], self.count, self.count)
+        return self.weight[kept], SparsePattern.of(self.source[kept], self.target[kept], self.count, self.count)
 
 
 class GCN(GraphEncoder):

@@ -12,6 +12,7 @@ from mhgrn.nn.components import Component, components
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialize
 from mhgrn.nn.message_passing import Backend, WalkWeights
+from mhgrn.nn.states import States
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
 
@@ -89,27 +90,29 @@ class WalkCounts(nn.Module):
         self.by_concept = nn.Parameter(torch.zeros(hops))
 
     def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor) -> Tensor:
-        """[G]. Recursion from the pooled nodes backwards, with one number for each edge and hop."""
+        """Compute the term [G], from the pooled nodes backwards, with one number per state or exit and hop."""
         K, m = self.by_relation.shape
-        (source, target), kind = batch.edge_index, batch.edge_type
+        states = batch.derived(States.of)
         start, relation, turn = (weight.double().exp() for weight in weights)
-        is_asked = batch.node_type == QUESTION
-        asked = is_asked.nonzero()[:, 0]
-        graph = batch.batch[asked]
-        after = relation.new_zeros(len(is_asked)).index_fill(0, pooled, 1.0)[target]  # weight of the walks after an edge
+        exit_graph = batch.batch[states.exit_node]
+        delta = relation[exit_graph, states.exit_relation]  # [exits]
+        turns = states.relation[states.turn_state], states.exit_relation[states.turn_exit]
+        tau = turn[turns] if turn.dim() == 2 else turn[exit_graph[states.turn_exit], *turns]  # [turns]
+        asked = (batch.node_type == QUESTION).nonzero()[:, 0]
+        first = (batch.node_type[states.exit_node] == QUESTION).nonzero()[:, 0]  # exits where counted walks begin
+        first_node = states.exit_node[first]
+        cell = exit_graph[first] * m + states.exit_relation[first]
+        after = relation.new_zeros(batch.num_nodes).index_fill(0, pooled, 1.0)[states.node]  # weight of what follows a state
         score = relation.new_zeros(batch.num_graphs)
         for k in range(K):
-            edges = ((after > 0) & is_asked[source] if k + 1 == K else after > 0).nonzero()[:, 0]
-            begins, by = source[edges], kind[edges]
-            weight = relation[batch.batch[begins], by] * after[edges]
-            begun = relation.new_zeros(len(is_asked) * m).index_add(0, begins * m + by, weight).view(-1, m)
-            counts = begun[asked] * start[asked, None]
-            walks = counts.new_zeros(batch.num_graphs, m).index_add(0, graph, counts).log1p()
-            concepts = counts.new_zeros(batch.num_graphs).index_add(0, graph, counts.sum(1).log1p())
+            begun = delta * delta.new_zeros(len(delta)).index_add(0, states.edge_exit, after[states.edge_state])
+            counts = begun[first] * start[first_node]
+            walks = counts.new_zeros(batch.num_graphs * m).index_add(0, cell, counts).view(-1, m).log1p()
+            by_concept = counts.new_zeros(batch.num_nodes).index_add(0, first_node, counts)[asked].log1p()
+            concepts = counts.new_zeros(batch.num_graphs).index_add(0, batch.batch[asked], by_concept)
             score = score + walks @ self.by_relation[k].double() + concepts * self.by_concept[k].double()
             if k + 1 < K:
-                onward = begun @ turn.T if turn.dim() == 2 else torch.einsum("nr,nsr->ns", begun, turn[batch.batch])
-                after = onward[target, kind]
+                after = tau.new_zeros(len(states.node)).index_add(0, states.turn_state, tau * begun[states.turn_exit])
         return score.to(self.by_relation.dtype)
 
 
@@ -185,7 +188,7 @@ class MHGRN(GraphEncoder):
             layer.reset_messages(initial_scale, mean)
 
     def prepare(self, batch: GraphBatch) -> None:
-        _ = batch.walk_index if batch.node_type.device.type == "cpu" else batch.states
+        _ = batch.walk_index if batch.node_type.device.type == "cpu" else batch.derived(States.of)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         h = gelu(self.project(features))

@@ -7,11 +7,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mhgrn.batching.graph_batch import GraphBatch, Links, Reach
+from mhgrn.batching.graph_batch import GraphBatch, Reach
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.encoders.gcn import GCNSettings
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
-from mhgrn.nn.segments import weighted_sum
+from mhgrn.nn.segments import SparsePattern, weighted_sum
 from mhgrn.settings import FormerName
 from mhgrn.subgraphs.extract import ANSWER
 from mhgrn.text.tokens import Tokens
@@ -36,8 +36,8 @@ class RGCNSettings(GCNSettings):
 class Neighbourhoods:
     """All non-empty neighbourhoods N_i^r, sorted by relation. Their members are summed before the linear map."""
 
-    into: Links  # node → neighbourhood, one link for each edge
-    onto: Links  # neighbourhood → its node
+    into: SparsePattern  # node → neighbourhood, one link for each edge
+    onto: SparsePattern  # neighbourhood → its node
     weight: Tensor  # [edges] one over the number of neighbours
     sizes: list[int]  # [m] number of neighbourhoods of each relation
 
@@ -54,10 +54,10 @@ class Neighbourhoods:
         key, inverse = torch.unique(relation * N + target, return_inverse=True)
         count = len(key)
         node = key % max(N, 1)
-        into = Links.of(source, inverse, N, count)
+        into = SparsePattern.of(source, inverse, N, count)
         among = node[into.target] if normalize == "total" else into.target
         weight = torch.bincount(among).double().reciprocal()[among]
-        onto = Links.of(torch.arange(count, device=node.device), node, count, N)
+        onto = SparsePattern.of(torch.arange(count, device=node.device), node, count, N)
         return cls(into, onto, weight, torch.bincount(key // max(N, 1), minlength=m).tolist())
 
 

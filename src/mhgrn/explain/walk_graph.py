@@ -1,4 +1,4 @@
-"""One graph of a batch as the arrays over which its walks are counted, searched and drawn."""
+"""One graph of a batch as arrays in which walks are counted, searched and sampled."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 class WalkGraph:
     """One graph of a batch as arrays: nodes numbered from 0, edges sorted by state, then by exit.
 
-    States and exits are those of :class:`mhgrn.batching.graph_batch.States`.
+    States, exits and turns are those of :class:`mhgrn.batching.walk_index.WalkIndex`.
     """
 
     first: int  # the batch's number of node 0
@@ -36,29 +36,29 @@ class WalkGraph:
 
     @classmethod
     def of(cls, batch: GraphBatch, graph: int) -> Self:
-        m = batch.num_relations
-        owner = batch.batch.cpu().numpy()
-        first, end = np.searchsorted(owner, [graph, graph + 1]).tolist()
-        source, target = batch.edge_index.cpu().numpy()
-        edges = np.flatnonzero((source >= first) & (source < end))
-        source, target, relation = source[edges] - first, target[edges] - first, batch.edge_type.cpu().numpy()[edges]
-        order = np.lexsort((source, relation, target))
-        edges, source, target, relation = (column[order] for column in (edges, source, target, relation))
-        state_key, edge_state = np.unique(target * m + relation, return_inverse=True)
-        exit_key, edge_exit = np.unique(source * m + relation, return_inverse=True)
-        state_node, exit_node = state_key // m, exit_key // m
+        """Cut one graph out of the batch's walk index; edges into a state are sorted by their exit."""
+        index = batch.walk_index
+        first, end = index.graph_ptr[graph : graph + 2].tolist()
+        s0, s1 = index.state_ptr[[first, end]].tolist()
+        x0, x1 = index.exit_ptr[[first, end]].tolist()
+        e0, e1 = index.edge_ptr[[s0, s1]].tolist()
+        state_node = np.repeat(np.arange(end - first), np.diff(index.state_ptr[first : end + 1]))
+        edge_state = np.repeat(np.arange(s1 - s0), np.diff(index.edge_ptr[s0 : s1 + 1]))
+        edge_exit = index.edge_exit[e0:e1].astype(np.int64) - x0
+        order = np.lexsort((edge_exit, edge_state))
+        exit_node = index.exit_node[x0:x1].astype(np.int64) - first
         low, high = np.searchsorted(state_node, exit_node), np.searchsorted(state_node, exit_node, side="right")
         return cls(
             first=first,
             size=end - first,
-            edges=edges,
-            source=source,
+            edges=batch.edge_order[e0:e1][order],
+            source=exit_node[edge_exit[order]],
             state_node=state_node,
-            state_relation=state_key % m,
+            state_relation=index.state_relation[s0:s1].astype(np.int64),
             exit_node=exit_node,
-            exit_relation=exit_key % m,
+            exit_relation=index.exit_relation[x0:x1].astype(np.int64),
             edge_state=edge_state,
-            edge_exit=edge_exit,
+            edge_exit=edge_exit[order],
             turn_state=ranges(low, high - low),
             turn_exit=np.repeat(np.arange(len(exit_node)), high - low),
         )

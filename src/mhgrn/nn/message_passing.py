@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
-from mhgrn.nn.backends import compiled, dense
-from mhgrn.nn.backends import torch_ops as plain
+from mhgrn.nn.backends import compiled, dense, torch_ops
 from mhgrn.nn.walk_weights import WalkWeights
 
 __all__ = ["Backend", "Messages", "MultiHopMessagePassing", "RelationWeights", "WalkWeights", "multi_hop_messages"]
@@ -59,7 +58,7 @@ def multi_hop_messages(
         return Messages(_pad(z, W_pad), log_d)
 
 
-_BACKENDS = {"compiled": compiled.messages, "plain": plain.messages, "dense": dense.messages}
+_BACKENDS = {"compiled": compiled.messages, "plain": torch_ops.messages, "dense": dense.messages}
 
 
 def _pad(z: Tensor, W_pad: Tensor) -> Tensor:

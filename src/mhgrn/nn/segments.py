@@ -1,36 +1,62 @@
-"""Sums and softmaxes over the links of a sparse matrix, without a row of memory per link."""
+"""Sums over the entries of a sparse matrix without a row of memory per entry, and softmaxes within segments."""
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from mhgrn.batching.graph_batch import Links
+
+@dataclass(frozen=True)
+class SparsePattern:
+    """The non-zero places of a sparse matrix, sorted by target, and those of its transpose."""
+
+    source: Tensor  # [entries]
+    target: Tensor  # [entries] ascending
+    pointer: Tensor  # [targets + 1]
+    source_pointer: Tensor  # [sources + 1] into the entries sorted by source
+    by_source: Tensor  # [entries] the entries in order of their source
+
+    @classmethod
+    def of(cls, source: Tensor, target: Tensor, num_sources: int, num_targets: int) -> Self:
+        """Sort pairs of a source and a target."""
+        order = torch.argsort(target, stable=True)
+        source, target = source[order], target[order]
+        by_source = torch.argsort(source, stable=True)
+        return cls(source, target, _pointer(target, num_targets), _pointer(source, num_sources), by_source)
+
+    @property
+    def num_targets(self) -> int:
+        return len(self.pointer) - 1
+
+
+def _pointer(index: Tensor, count: int) -> Tensor:
+    return torch.cat([index.new_zeros(1), torch.bincount(index, minlength=count).cumsum(0)])
 
 
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, source: Tensor, links: Links) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, source: Tensor, pattern: SparsePattern) -> Tensor:
         ctx.save_for_backward(weight, source)
-        ctx.links = links
-        return _multiply(_matrix(links.pointer, links.source, weight, len(source)), source)
+        ctx.pattern = pattern
+        return _multiply(_matrix(pattern.pointer, pattern.source, weight, len(source)), source)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         weight, source = ctx.saved_tensors
-        links: Links = ctx.links
+        pattern: SparsePattern = ctx.pattern
         grad = grads[0].contiguous()
         grad_weight = grad_source = None
         if ctx.needs_input_grad[0]:
-            pattern = _matrix(links.pointer, links.source, torch.zeros_like(weight), len(source))
+            zeros = _matrix(pattern.pointer, pattern.source, torch.zeros_like(weight), len(source))
             if len(weight):
-                grad_weight = torch.sparse.sampled_addmm(pattern, grad, source.t(), beta=0.0).values()
+                grad_weight = torch.sparse.sampled_addmm(zeros, grad, source.t(), beta=0.0).values()
             else:
                 grad_weight = torch.zeros_like(weight)
         if ctx.needs_input_grad[1]:
-            by = links.by_source
-            grad_source = _multiply(_matrix(links.source_pointer, links.target[by], weight[by], len(grad)), grad)
+            by = pattern.by_source
+            grad_source = _multiply(_matrix(pattern.source_pointer, pattern.target[by], weight[by], len(grad)), grad)
         return grad_weight, grad_source, None
 
 
@@ -47,22 +73,22 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
     return product
 
 
-def weighted_sum(weight: Tensor, source: Tensor, links: Links) -> Tensor:
-    """Σ over the links into each target of weight · source: [links], [sources, d] → [targets, d].
+def weighted_sum(weight: Tensor, source: Tensor, pattern: SparsePattern) -> Tensor:
+    """Sum weight · source over the entries of each target: [entries], [sources, d] → [targets, d].
 
-    Sums are taken in single precision at least: the sparse product knows no half precision.
+    Sums use single precision or more, because sparse products do not support half precision.
     """
     dtype = torch.promote_types(torch.promote_types(weight.dtype, source.dtype), torch.float32)
     weight, source = weight.to(dtype), source.to(dtype)
     with torch.autocast(source.device.type, enabled=False):
-        total: Tensor = _WeightedSum.apply(weight, source, links)  # type: ignore[no-untyped-call]
+        total: Tensor = _WeightedSum.apply(weight, source, pattern)  # type: ignore[no-untyped-call]
     return total
 
 
 def segment_softmax(logit: Tensor, segment: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Softmax within segments, and the logarithm of each segment's sum of exponentials.
+    """Compute softmax within segments, and the logarithm of each segment's sum of exponentials.
 
-    A logit of -inf gets weight 0; a segment of nothing else has weights 0 and sum log 0 = -inf. No gradient is NaN.
+    A logit of -inf has weight 0. A segment without other logits has weights 0 and logarithm -inf. No gradient is NaN.
     """
     top = logit.new_full((count,), -torch.inf).scatter_reduce(0, segment, logit.detach(), "amax")
     top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))

@@ -38,7 +38,7 @@ def messages(
 ) -> tuple[Tensor, Tensor]:
     """Algorithm 1 on padded tensors."""
     G = batch.num_graphs
-    matrices = batch.matrices
+    matrices = batch.derived(Matrices.of)
     if edge_log_weight is not None:
         matrices = Matrices.of(batch, _scaled_exp(edge_log_weight, None, x.dtype))
     A, place = matrices.A.to(x.dtype), matrices.place

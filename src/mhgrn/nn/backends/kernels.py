@@ -1,18 +1,18 @@
 """The recursion over states and its adjoint, compiled. Called by :mod:`mhgrn.nn.backends.compiled` for blocks of whole graphs.
 
-Names as there: L is the log-weight of a state or exit, v the mean message of a state before W, μ = scale ∘ v (or a matrix product
-made elsewhere, with a scale of 1), Y the mean message of an exit, T = exp τ with the later relation first. p, q and c are the
-shares of edges in their state, of turns in their exit, and of states in their node. Shares are made of exponentials relative to
-the largest of a node or graph; where all parts of one vanish beside that, they are made again from the logarithms, so that nothing
-is lost to underflow. Where a graph is far larger than the caches, rows are fetched before their turn comes.
+L is the log-weight of a state or exit, v the mean message of a state before W, scale ∘ v the one after W, Y the mean message of an
+exit. p and q are the shares of edges in their state and of turns in their exit. Shares are computed from exponentials relative to
+the largest of a node or graph; where all of them underflow, they are computed from the logarithms instead, so that nothing is
+lost. Rows of graphs that are far larger than the caches are prefetched.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel, sum_kernel
 
@@ -21,10 +21,89 @@ FAR = 1 << 22  # bytes of rows that are worth fetching ahead; less is in some ca
 AHEAD = 8  # edges
 LINE = 64  # bytes of a cache line
 
+Array = NDArray[Any]
+
+
+class Plan(NamedTuple):
+    """What to compute: the needed nodes, and the last hop at which the messages of nodes and exits matter to them."""
+
+    needed: Array  # [n] ascending
+    row_ptr: Array  # [G + 1] each graph's rows of ``needed``
+    depth: Array  # [N]
+    exit_depth: Array  # [exits]
+
+
+class Logits(NamedTuple):
+    """The structured attention."""
+
+    start: Array  # [N]
+    delta: Array  # [G, m]
+    tau: Array  # [1 or G, m, m]
+    T: Array  # [1 or G, m, m] exp(τ - tau_top), the later relation first
+    tau_top: float  # the largest of τ
+
+
+class Hop(NamedTuple):
+    """The messages of one hop. Values of states and edges are defined where the hop matters."""
+
+    v: Array  # [states, d] means of messages before W; or behind it, where W is not diagonal
+    scale: Array  # [m, d] diagonal W; 1 where W is not diagonal
+    L: Array  # [states]
+    p: Array  # [edges]
+    q: Array  # [turns]
+
+
+class Kept(NamedTuple):
+    """Everything that the forward pass leaves for the backward pass, by hop."""
+
+    v: Array  # [K, states, d]
+    L: Array  # [K, states]
+    p: Array  # [K, edges]
+    q: Array  # [K, turns] undefined at the first hop
+    z: Array  # [K, n, d]
+    log_d: Array  # [K, n]
+
+
+class Exits(NamedTuple):
+    """Working memory for the exits of one graph."""
+
+    Y: Array  # [exits, d]
+    L: Array  # [exits]
+    weight: Array  # [exits]
+
+
+class Delivered(NamedTuple):
+    """The result of a hop, and its gradients."""
+
+    z: Array  # [n, d]
+    log_d: Array  # [n]
+    grad_z: Array  # [n, d]
+    grad_log_d: Array  # [n]
+
+
+class Adjoint(NamedTuple):
+    """Gradients of messages and of log-weights at fixed messages (beta): of states, and of one graph's exits."""
+
+    grad: Array  # [states, d]
+    beta: Array  # [states]
+    grad_Y: Array  # [exits, d]
+    beta_Y: Array  # [exits]
+
+
+class Totals(NamedTuple):
+    """Gradients of the inputs. Those of W and τ are summed apart for each block (τ: each graph, where graphs have their own)."""
+
+    W: Array  # [blocks, K, m, d]; [m, d] for one hop
+    delta: Array  # [G, m]
+    tau: Array  # [slots, m, m]; [m, m] for one hop
+    slot: Array  # [G] where a graph's gradient of τ is added
+    x: Array  # [N, d]
+    start: Array  # [N]
+
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _fetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Ask for the cache line of an element of a contiguous array, counted through all rows. It computes nothing."""
+    """Prefetch the cache line of an element of a contiguous array, counted through all rows."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         elements = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -41,7 +120,7 @@ def _fetch(typing_context: Any, array: Any, place: Any) -> Any:
 
 @kernel
 def _fetch_ahead(rows, numbers, row, first, last, offset):  # type: ignore[no-untyped-def]
-    """Ask for the rows, and the numbers that stand by them, of the edges that come ``AHEAD`` after first … last."""
+    """Prefetch the rows and numbers of the edges that come ``AHEAD`` after first … last."""
     d = rows.shape[1]
     for e in range(first + AHEAD, min(last + AHEAD, len(row))):
         j = row[e] - offset
@@ -142,13 +221,11 @@ def _share_out(p, first, last, weight, logs, row, offset, top):  # type: ignore[
 
 
 @sum_kernel
-def first_hop(  # type: ignore[no-untyped-def]
-    g0, g1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
-    depth, start, delta, x, v, L, p,
-):  # fmt: skip
+def first_hop(g0, g1, index, depth, logits, x, hop):  # type: ignore[no-untyped-def]
     """Walks of one hop: v, L and p of the states of every node that is needed at depth 1."""
+    start, edge_ptr, edge_source = logits.start, index.edge_ptr, index.edge_source
     for g in range(g0, g1):
-        n0, n1 = graph_ptr[g], graph_ptr[g + 1]
+        n0, n1 = index.graph_ptr[g], index.graph_ptr[g + 1]
         top = _top(start, n0, n1)
         far = (n1 - n0) * x.shape[1] * x.itemsize > FAR
         weight = np.zeros(n1 - n0)
@@ -158,46 +235,45 @@ def first_hop(  # type: ignore[no-untyped-def]
         for i in range(n0, n1):
             if depth[i] < 1:
                 continue
-            for s in range(state_ptr[i], state_ptr[i + 1]):
+            for s in range(index.state_ptr[i], index.state_ptr[i + 1]):
                 if far:
                     _fetch_ahead(x[n0:n1], weight, edge_source, edge_ptr[s], edge_ptr[s + 1], n0)
-                log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, start[n0:n1], edge_source, n0, top)
-                L[s] = log_sum + delta[g, state_relation[s]]
-                _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], x, edge_source, 0)
+                log_sum = _share_out(hop.p, edge_ptr[s], edge_ptr[s + 1], weight, start[n0:n1], edge_source, n0, top)
+                hop.L[s] = log_sum + logits.delta[g, index.state_relation[s]]
+                _gather(hop.v, s, hop.p, edge_ptr[s], edge_ptr[s + 1], x, edge_source, 0)
 
 
 @sum_kernel
-def next_hop(  # type: ignore[no-untyped-def]
-    hop, g0, g1, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
-    depth, exit_depth, delta, tau, T, tau_top, mu, scale, L_before, v, L, p, q, Y, L_exit, weight,
-):  # fmt: skip
-    """From the states of the hop before (mu, L_before) to those of this one; Y, L_exit and weight have room for a graph's exits."""
-    d = v.shape[1]
-    m = scale.shape[0]
-    M = np.empty((m, d), v.dtype)
+def next_hop(number, g0, g1, index, plan, logits, before, hop, exits):  # type: ignore[no-untyped-def]
+    """Compute hop ``number`` (from 2) from the one before it."""
+    state_ptr, state_relation, exit_ptr, edge_ptr = index.state_ptr, index.state_relation, index.exit_ptr, index.edge_ptr
+    tau, T, q = logits.tau, logits.T, hop.q
+    d = hop.v.shape[1]
+    m = before.scale.shape[0]
+    M = np.empty((m, d), hop.v.dtype)
     a = np.empty(m)
     for g in range(g0, g1):
         t = g if tau.shape[0] > 1 else 0
-        n0, n1 = graph_ptr[g], graph_ptr[g + 1]
+        n0, n1 = index.graph_ptr[g], index.graph_ptr[g + 1]
         x0 = exit_ptr[n0]
         top = -np.inf
         for i in range(n0, n1):
             s0, s1 = state_ptr[i], state_ptr[i + 1]
-            if depth[i] < hop - 1:
+            if plan.depth[i] < number - 1:
                 for x in range(exit_ptr[i], exit_ptr[i + 1]):
-                    L_exit[x - x0] = -np.inf
+                    exits.L[x - x0] = -np.inf
                 continue
-            here = _top(L_before, s0, s1)
+            here = _top(before.L, s0, s1)
             for s in range(s0, s1):
-                a[s - s0] = np.exp(L_before[s] - here) if here > -np.inf else 0.0
+                a[s - s0] = np.exp(before.L[s] - here) if here > -np.inf else 0.0
                 r = state_relation[s]
                 for c in range(d):
-                    M[s - s0, c] = scale[r, c] * mu[s, c]
-            turn = turn_ptr[i]
+                    M[s - s0, c] = before.scale[r, c] * before.v[s, c]
+            turn = index.turn_ptr[i]
             for x in range(exit_ptr[i], exit_ptr[i + 1]):
-                L_exit[x - x0] = -np.inf
-                if exit_depth[x] >= hop:
-                    r = exit_relation[x]
+                exits.L[x - x0] = -np.inf
+                if plan.exit_depth[x] >= number:
+                    r = index.exit_relation[x]
                     total = 0.0
                     for s in range(s0, s1):
                         total += a[s - s0] * T[t, r, state_relation[s]]
@@ -205,42 +281,43 @@ def next_hop(  # type: ignore[no-untyped-def]
                         whole = 1 / total
                         for s in range(s0, s1):
                             q[turn + s - s0] = a[s - s0] * T[t, r, state_relation[s]] * whole
-                        L_exit[x - x0] = np.log(total) + here + tau_top
+                        exits.L[x - x0] = np.log(total) + here + logits.tau_top
                     else:
                         high = -np.inf
                         for s in range(s0, s1):
-                            high = max(high, L_before[s] + tau[t, state_relation[s], r])
+                            high = max(high, before.L[s] + tau[t, state_relation[s], r])
                         total = 0.0
                         for s in range(s0, s1):
-                            share = np.exp(L_before[s] + tau[t, state_relation[s], r] - high) if high > -np.inf else 0.0
+                            share = np.exp(before.L[s] + tau[t, state_relation[s], r] - high) if high > -np.inf else 0.0
                             q[turn + s - s0] = share
                             total += share
                         for s in range(s0, s1):
                             q[turn + s - s0] = q[turn + s - s0] / total if total > 0 else 0.0
-                        L_exit[x - x0] = np.log(total) + high if total > 0 else -np.inf
-                    _mix(Y, x - x0, q, turn, M, s1 - s0)
-                    top = max(top, L_exit[x - x0])
+                        exits.L[x - x0] = np.log(total) + high if total > 0 else -np.inf
+                    _mix(exits.Y, x - x0, q, turn, M, s1 - s0)
+                    top = max(top, exits.L[x - x0])
                 turn += s1 - s0
-        far = (exit_ptr[n1] - x0) * d * Y.itemsize > FAR
+        far = (exit_ptr[n1] - x0) * d * exits.Y.itemsize > FAR
         for x in range(exit_ptr[n1] - x0):
-            weight[x] = np.exp(L_exit[x] - top) if top > -np.inf else 0.0
+            exits.weight[x] = np.exp(exits.L[x] - top) if top > -np.inf else 0.0
         for i in range(n0, n1):
-            if depth[i] < hop:
+            if plan.depth[i] < number:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
                 if far:
-                    _fetch_ahead(Y, weight, edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
-                log_sum = _share_out(p, edge_ptr[s], edge_ptr[s + 1], weight, L_exit, edge_exit, x0, top)
-                L[s] = log_sum + delta[g, state_relation[s]]
-                _gather(v, s, p, edge_ptr[s], edge_ptr[s + 1], Y, edge_exit, x0)
+                    _fetch_ahead(exits.Y, exits.weight, index.edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
+                log_sum = _share_out(hop.p, edge_ptr[s], edge_ptr[s + 1], exits.weight, exits.L, index.edge_exit, x0, top)
+                hop.L[s] = log_sum + logits.delta[g, state_relation[s]]
+                _gather(hop.v, s, hop.p, edge_ptr[s], edge_ptr[s + 1], exits.Y, index.edge_exit, x0)
 
 
 @sum_kernel
-def read(r0, r1, needed, state_ptr, state_relation, mu, scale, L, z, log_d):  # type: ignore[no-untyped-def]
-    """z and log d of the rows r0 … r1 of the needed nodes."""
+def read(r0, r1, needed, index, hop, z, log_d):  # type: ignore[no-untyped-def]
+    """Compute z and log d of the rows r0 … r1 of the needed nodes."""
     d = z.shape[1]
+    L, scale, mu = hop.L, hop.scale, hop.v
     for row in range(r0, r1):
-        s0, s1 = state_ptr[needed[row]], state_ptr[needed[row] + 1]
+        s0, s1 = index.state_ptr[needed[row]], index.state_ptr[needed[row] + 1]
         top = _top(L, s0, s1)
         total = 0.0
         for c in range(d):
@@ -250,15 +327,19 @@ def read(r0, r1, needed, state_ptr, state_relation, mu, scale, L, z, log_d):  # 
                 total += np.exp(L[s] - top)
             for s in range(s0, s1):
                 share = z.dtype.type(np.exp(L[s] - top) / total)
-                r = state_relation[s]
+                r = index.state_relation[s]
                 for c in range(d):
                     z[row, c] += share * scale[r, c] * mu[s, c]
         log_d[row] = np.log(total) + top if total > 0 else -np.inf
 
 
 @sum_kernel
-def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, o, grad, beta):  # type: ignore[no-untyped-def]
-    """The adjoint of :func:`read`: adds to the gradients of the needed nodes' states, which begin at zero if ``fresh``."""
+def read_back(r0, r1, needed, index, L, out, fresh, o, adjoint):  # type: ignore[no-untyped-def]
+    """The adjoint of :func:`read`: adds to the gradients of the needed nodes' states, which begin at zero if ``fresh``.
+
+    Gradients of states are stored ``o`` places before them.
+    """
+    state_ptr, z, grad, beta = index.state_ptr, out.z, adjoint.grad, adjoint.beta
     d = z.shape[1]
     for row in range(r0, r1):
         if fresh:
@@ -266,31 +347,31 @@ def unread(r0, r1, needed, state_ptr, L, z, log_d, grad_z, grad_log_d, fresh, o,
                 beta[s - o] = 0
                 for c in range(d):
                     grad[s - o, c] = 0
-        if log_d[row] == -np.inf:
+        if out.log_d[row] == -np.inf:
             continue
         along = z.dtype.type(0)
         for c in range(d):
-            along += grad_z[row, c] * z[row, c]
-        rest = grad_log_d[row] - along
+            along += out.grad_z[row, c] * z[row, c]
+        rest = out.grad_log_d[row] - along
         for s in range(state_ptr[needed[row]], state_ptr[needed[row] + 1]):
-            share = z.dtype.type(np.exp(L[s] - log_d[row]))
+            share = z.dtype.type(np.exp(L[s] - out.log_d[row]))
             beta[s - o] += share * rest
             for c in range(d):
-                grad[s - o, c] += share * grad_z[row, c]
+                grad[s - o, c] += share * out.grad_z[row, c]
 
 
 @sum_kernel
-def hop_back(  # type: ignore[no-untyped-def]
-    hop, g0, g1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
-    depth, exit_depth, p, q, v, scale, grad, beta, mu_before, scale_before,
-    grad_scale, grad_delta, grad_tau, grad_Y, beta_Y,
-):  # fmt: skip
+def hop_back(number, g0, g1, o, index, plan, hop, before, adjoint, totals):  # type: ignore[no-untyped-def]
     """The adjoint of :func:`next_hop`: gradients of this hop's states become those of the hop before, in the same place.
 
-    With β the gradient of the log-weights at fixed messages, a share's gradient needs no product an edge:
-    ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β. Gradients of states stand ``o`` places before them.
-    grad_Y and beta_Y have room for a graph's exits.
+    With β the gradient of the log-weights at fixed messages, the gradient of a share needs no product per edge:
+    ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β.
     """
+    state_ptr, state_relation, exit_ptr, edge_ptr = index.state_ptr, index.state_relation, index.exit_ptr, index.edge_ptr
+    exit_relation, edge_exit, depth, exit_depth = index.exit_relation, index.edge_exit, plan.depth, plan.exit_depth
+    v, scale, p, q = hop.v, hop.scale, hop.p, hop.q
+    grad, beta, grad_Y, beta_Y = adjoint.grad, adjoint.beta, adjoint.grad_Y, adjoint.beta_Y
+    grad_scale, grad_tau = totals.W, totals.tau
     d = v.shape[1]
     m = scale.shape[0]
     M = np.empty((m, d), v.dtype)
@@ -298,16 +379,16 @@ def hop_back(  # type: ignore[no-untyped-def]
     zero = v.dtype.type(0)
     grad_v = np.empty(d, v.dtype)
     for g in range(g0, g1):
-        n0, n1 = graph_ptr[g], graph_ptr[g + 1]
+        n0, n1 = index.graph_ptr[g], index.graph_ptr[g + 1]
         x0 = exit_ptr[n0]
         far = (exit_ptr[n1] - x0) * d * v.itemsize > FAR
         for x in range(exit_ptr[n1] - x0):
-            if exit_depth[x0 + x] >= hop:
+            if exit_depth[x0 + x] >= number:
                 beta_Y[x] = 0
                 for c in range(d):
                     grad_Y[x, c] = 0
         for i in range(n0, n1):
-            if depth[i] < hop:
+            if depth[i] < number:
                 continue
             for s in range(state_ptr[i], state_ptr[i + 1]):
                 r = state_relation[s]
@@ -316,7 +397,7 @@ def hop_back(  # type: ignore[no-untyped-def]
                     grad_v[c] = scale[r, c] * grad[s - o, c]
                     along += grad_v[c] * v[s, c]
                     grad_scale[r, c] += grad[s - o, c] * v[s, c]
-                grad_delta[g, r] += along + beta[s - o]
+                totals.delta[g, r] += along + beta[s - o]
                 if far:
                     _fetch_ahead(grad_Y, beta_Y, edge_exit, edge_ptr[s], edge_ptr[s + 1], x0)
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
@@ -325,22 +406,22 @@ def hop_back(  # type: ignore[no-untyped-def]
                     for c in range(d):
                         grad_Y[x, c] += share * grad_v[c]
         for i in range(n0, n1):
-            if depth[i] < hop - 1:
+            if depth[i] < number - 1:
                 continue
             s0, s1 = state_ptr[i], state_ptr[i + 1]
             for s in range(s0, s1):
                 r = state_relation[s]
                 beta[s - o] = 0
                 for c in range(d):
-                    M[s - s0, c] = scale_before[r, c] * mu_before[s, c]
+                    M[s - s0, c] = before.scale[r, c] * before.v[s, c]
                     grad[s - o, c] = 0
             count = 0
             for x in range(exit_ptr[i], exit_ptr[i + 1]):
-                if exit_depth[x] >= hop:
+                if exit_depth[x] >= number:
                     here[count] = x
                     count += 1
             for s in range(s0, s1):
-                first = turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
+                first = index.turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
                 r = state_relation[s]
                 n = 0
                 while n + 4 <= count:
@@ -376,11 +457,10 @@ def hop_back(  # type: ignore[no-untyped-def]
 
 
 @sum_kernel
-def first_hop_back(  # type: ignore[no-untyped-def]
-    g0, g1, o, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source,
-    depth, p, v, scale, grad, beta, x, grad_scale, grad_delta, grad_x, grad_start,
-):  # fmt: skip
+def first_hop_back(g0, g1, o, index, depth, x, hop, adjoint, totals):  # type: ignore[no-untyped-def]
     """The adjoint of :func:`first_hop`."""
+    graph_ptr, edge_ptr, edge_source = index.graph_ptr, index.edge_ptr, index.edge_source
+    v, scale, grad, beta, grad_x, grad_start = hop.v, hop.scale, adjoint.grad, adjoint.beta, totals.x, totals.start
     d = v.shape[1]
     grad_v = np.empty(d, v.dtype)
     for g in range(g0, g1):
@@ -388,18 +468,18 @@ def first_hop_back(  # type: ignore[no-untyped-def]
         for i in range(graph_ptr[g], graph_ptr[g + 1]):
             if depth[i] < 1:
                 continue
-            for s in range(state_ptr[i], state_ptr[i + 1]):
-                r = state_relation[s]
+            for s in range(index.state_ptr[i], index.state_ptr[i + 1]):
+                r = index.state_relation[s]
                 along = v.dtype.type(0)
                 for c in range(d):
                     grad_v[c] = scale[r, c] * grad[s - o, c]
                     along += grad_v[c] * v[s, c]
-                    grad_scale[r, c] += grad[s - o, c] * v[s, c]
-                grad_delta[g, r] += along + beta[s - o]
+                    totals.W[r, c] += grad[s - o, c] * v[s, c]
+                totals.delta[g, r] += along + beta[s - o]
                 if far:
                     _fetch_ahead(grad_x, grad_start, edge_source, edge_ptr[s], edge_ptr[s + 1], 0)
                 for e in range(edge_ptr[s], edge_ptr[s + 1]):
-                    j, share = edge_source[e], p[e]
+                    j, share = edge_source[e], hop.p[e]
                     grad_start[j] += share * beta[s - o]
                     for c in range(d):
                         grad_x[j, c] += share * grad_v[c]
@@ -411,52 +491,33 @@ def first_hop_back(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forward(  # type: ignore[no-untyped-def]
-    g0, g1, row_ptr, needed,
-    graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
-    depth, exit_depth, start, delta, tau, T, tau_top, x, W, v, L, p, q, z, log_d, Y, L_exit, weight,
-):  # fmt: skip
-    """All hops with diagonal W, graph by graph: what a hop leaves is still in the cache when the next one reads it."""
+def forward(g0, g1, index, plan, logits, x, W, kept, exits):  # type: ignore[no-untyped-def]
+    """All hops with diagonal W, graph by graph: the messages of a hop are still in the cache when the next hop reads them."""
     for g in range(g0, g1):
+        before = Hop(kept.v[0], W[0], kept.L[0], kept.p[0], kept.q[0])
         for k in range(len(W)):
+            hop = Hop(kept.v[k], W[k], kept.L[k], kept.p[k], kept.q[k])
             if k == 0:
-                first_hop(
-                    g, g + 1, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source, depth, start, delta, x, v[0], L[0], p[0]
-                )
+                first_hop(g, g + 1, index, plan.depth, logits, x, hop)
             else:
-                next_hop(
-                    k + 1, g, g + 1, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, turn_ptr,
-                    depth, exit_depth, delta, tau, T, tau_top, v[k - 1], W[k - 1], L[k - 1], v[k], L[k], p[k], q[k],
-                    Y, L_exit, weight,
-                )  # fmt: skip
-            read(row_ptr[g], row_ptr[g + 1], needed, state_ptr, state_relation, v[k], W[k], L[k], z[k], log_d[k])
+                next_hop(k + 1, g, g + 1, index, plan, logits, before, hop, exits)
+            read(plan.row_ptr[g], plan.row_ptr[g + 1], plan.needed, index, hop, kept.z[k], kept.log_d[k])
+            before = hop
 
 
 @kernel
-def backward(  # type: ignore[no-untyped-def]
-    b0, b1, block_ptr, row_ptr, needed,
-    graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit, edge_source, turn_ptr,
-    depth, exit_depth, x, W, v, L, p, q, z, log_d, grad_z, grad_log_d,
-    grad_W, grad_delta, grad_tau, is_shared, grad_x, grad_start, grad, beta, grad_Y, beta_Y,
-):  # fmt: skip
-    """The adjoint of :func:`forward`. Sums over graphs are kept for each block, and for each graph where τ is the graph's own."""
+def backward(b0, b1, index, plan, x, W, kept, given, totals, adjoint):  # type: ignore[no-untyped-def]
+    """The adjoint of :func:`forward` for the blocks b0 … b1; ``given`` are the gradients of z and log d of all hops."""
     for block in range(b0, b1):
-        for g in range(block_ptr[block], block_ptr[block + 1]):
-            o = state_ptr[graph_ptr[g]]
-            slot = block if is_shared else g
+        for g in range(index.block_ptr[block], index.block_ptr[block + 1]):
+            o = index.state_ptr[index.graph_ptr[g]]
             for k in range(len(W) - 1, -1, -1):
-                unread(
-                    row_ptr[g], row_ptr[g + 1], needed, state_ptr, L[k], z[k], log_d[k], grad_z[k], grad_log_d[k],
-                    k == len(W) - 1, o, grad, beta,
-                )  # fmt: skip
+                hop = Hop(kept.v[k], W[k], kept.L[k], kept.p[k], kept.q[k])
+                out = Delivered(kept.z[k], kept.log_d[k], given[0][k], given[1][k])
+                total = Totals(totals.W[block, k], totals.delta, totals.tau[totals.slot[g]], totals.slot, totals.x, totals.start)
+                read_back(plan.row_ptr[g], plan.row_ptr[g + 1], plan.needed, index, hop.L, out, k == len(W) - 1, o, adjoint)
                 if k == 0:
-                    first_hop_back(
-                        g, g + 1, o, graph_ptr, state_ptr, state_relation, edge_ptr, edge_source, depth, p[0], v[0], W[0],
-                        grad, beta, x, grad_W[block, 0], grad_delta, grad_x, grad_start,
-                    )  # fmt: skip
+                    first_hop_back(g, g + 1, o, index, plan.depth, x, hop, adjoint, total)
                 else:
-                    hop_back(
-                        k + 1, g, g + 1, o, graph_ptr, state_ptr, state_relation, exit_ptr, exit_relation, edge_ptr, edge_exit,
-                        turn_ptr, depth, exit_depth, p[k], q[k], v[k], W[k], grad, beta, v[k - 1], W[k - 1],
-                        grad_W[block, k], grad_delta, grad_tau[slot], grad_Y, beta_Y,
-                    )  # fmt: skip
+                    before = Hop(kept.v[k - 1], W[k - 1], kept.L[k - 1], kept.p[k - 1], kept.q[k - 1])
+                    hop_back(k + 1, g, g + 1, o, index, plan, hop, before, adjoint, total)

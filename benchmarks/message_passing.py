@@ -30,7 +30,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
 from graphs import DATA, graph_of, subgraphs_of

@@ -1,8 +1,8 @@
-"""Walks and simple paths from the question's to the answer's concepts, one by one: what path-based encoders read."""
+"""Enumeration of walks and simple paths from question to answer concepts, for encoders that read paths one by one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,10 +51,10 @@ class WalkList:
 
 @dataclass(frozen=True)
 class FoundWalks:
-    """How the question's concepts are connected with the answer's in each graph of a batch."""
+    """The walks from question to answer concepts in each graph of a batch."""
 
     lengths: list[WalkList]  # of 1 … K hops
-    cut: Tensor  # [G] float64, how many more there are than were asked for
+    cut: Tensor  # [G] float64, the number of walks beyond the limit
 
 
 def find_walks(
@@ -65,18 +65,24 @@ def find_walks(
     edge_score: Tensor | None = None,
     least: float = 0.0,
 ) -> FoundWalks:
-    """All walks of 1 … ``hops`` hops from question to answer nodes; with ``simple``, those that visit no node twice.
+    """Find all walks of 1 … ``hops`` hops from question to answer nodes.
 
-    At most ``limit`` of each graph are kept, short ones first, those of one length in the order of their steps (node, relation);
-    the others are counted. Memory is bounded by what is kept. With ``edge_score`` [E] in (0, 1], walks whose product of scores is
-    less than ``least`` do not count at all.
+    Memory is bounded by the walks that are kept. Counting the others takes time linear in the graph, but simple or scored walks
+    are counted one by one.
 
-    Counting takes time linear in the graph for walks, but that of finding them for simple or scored ones.
+    Args:
+        batch: the graphs.
+        hops: K, the largest length.
+        limit: walks to keep per graph, short ones first, walks of one length in the order of their steps (node, relation). The
+            others are counted. None keeps all.
+        simple: keep only walks that visit no node twice.
+        edge_score: [E] in (0, 1]. Walks whose product of scores is less than ``least`` are ignored.
+        least: see ``edge_score``.
     """
     types, graph = batch.node_type.cpu().numpy(), batch.batch.cpu().numpy()
     source, target = batch.edge_index.cpu().numpy()
     relation = batch.edge_type.cpu().numpy()
-    # most edges lie on no such walk
+    # most edges are on no such walk
     on_way = (
         1 + _distance(types == QUESTION, source, target, hops)[source] + _distance(types == ANSWER, target, source, hops)[target]
     )
@@ -85,11 +91,11 @@ def find_walks(
     source, target, relation = source[useful], target[useful], relation[useful]
     score = np.ones(len(useful)) if edge_score is None else edge_score.detach().double().cpu().numpy()[useful]
     pointer = np.concatenate([[0], np.bincount(source, minlength=len(types)).cumsum()]).astype(np.int64)
-    edges = (pointer, target, relation, score)
+    edges = _Edges(pointer, target, relation, score)
     starts = np.flatnonzero(types == QUESTION)
-    start_pointer = np.searchsorted(graph[starts], np.arange(batch.num_graphs + 1))
+    begins = _Starts(np.searchsorted(graph[starts], np.arange(batch.num_graphs + 1)), starts)
 
-    ways = [(types == ANSWER).astype(np.float64)]  # of going on from a node to an answer in 0, 1, … hops
+    ways = [(types == ANSWER).astype(np.float64)]  # number of walks from a node to an answer in 0, 1, … hops
     room = np.full(batch.num_graphs, np.inf if limit is None else float(limit))
     cut = np.zeros(batch.num_graphs)
     found = []
@@ -101,15 +107,14 @@ def find_walks(
         offset = space.cumsum() - space
         filtered = simple or edge_score is not None
         if filtered or len(nodes):
-            seen = _enumerate(
-                start_pointer, starts, *edges, least, np.stack(ways) > 0, simple, filtered, offset, space, nodes, relations
-            )
+            rows = _Rows(offset, space, nodes, relations)
+            seen = _enumerate(begins, edges, least, np.stack(ways) > 0, simple, filtered, rows)
             total = seen.astype(np.float64) if filtered else total
         kept = np.minimum(total, room)
         if (kept < space).any():
             within = np.arange(len(nodes)) - np.repeat(offset, space)
-            rows = within < np.repeat(kept, space)
-            nodes, relations = nodes[rows], relations[rows]
+            is_kept = within < np.repeat(kept, space)
+            nodes, relations = nodes[is_kept], relations[is_kept]
         cut += total - kept
         room -= kept
         walks = (torch.from_numpy(a).to(batch.batch.device) for a in (nodes, relations, graph[nodes[:, 0]]))
@@ -118,7 +123,7 @@ def find_walks(
 
 
 def _distance(start: Array, source: Array, target: Array, hops: int) -> Array:
-    """Hops from the nearest start to each node, ``hops`` where it takes as many or more."""
+    """Return the hops from the nearest start to each node; ``hops`` where it takes as many or more."""
     distance = np.where(start, 0, hops)
     for k in range(1, hops):
         reached = target[distance[source] == k - 1]
@@ -126,69 +131,85 @@ def _distance(start: Array, source: Array, target: Array, hops: int) -> Array:
     return distance
 
 
+class _Edges(NamedTuple):
+    """Edges sorted by source, target and relation."""
+
+    pointer: Array  # [N + 1] edges out of a node
+    target: Array
+    relation: Array
+    score: Array
+
+
+class _Starts(NamedTuple):
+    """The nodes where walks begin."""
+
+    pointer: Array  # [G + 1] those of a graph
+    nodes: Array
+
+
+class _Rows(NamedTuple):
+    """Where walks are written."""
+
+    offset: Array  # [G] the first row of a graph
+    space: Array  # [G] rows of a graph
+    nodes: Array  # [rows, hops + 1]
+    relations: Array  # [rows, hops]
+
+
 @kernel
-def _enumerate(
-    start_pointer: Array,
-    starts: Array,
-    pointer: Array,
-    target: Array,
-    relation: Array,
-    score: Array,
-    least: float,
-    ways: Array,
-    simple: bool,
-    count_all: bool,
-    offset: Array,
-    space: Array,
-    nodes: Array,
-    relations: Array,
-) -> Any:
-    """Depth first from every start; ``ways[t, v]`` says whether t hops can lead from v to an answer, so that no turn is in vain
-    for walks. Fills each graph's rows, and tells how many there were (with ``count_all``: also after the rows were full)."""
+def _enumerate(starts, edges, least, ways, simple, count_all, rows):  # type: ignore[no-untyped-def]
+    """Search depth first from every start, fill the rows of each graph, and return how many walks there were.
+
+    ``ways[t, v]`` tells whether t hops can lead from v to an answer. The search ends when the rows of a graph are full; with
+    ``count_all`` it counts the remaining walks.
+    """
     hops = ways.shape[0] - 1
     place = np.empty(hops, np.int64)  # the node at each depth
-    step = np.empty(hops, np.int64)  # the edge to be tried next
+    step = np.empty(hops, np.int64)  # the edge to try next
     worth = np.ones(hops)
     on_path = np.zeros(ways.shape[1], np.bool_)
-    seen = np.zeros(len(space), np.int64)
-    for g in range(len(space)):
-        for q in starts[start_pointer[g] : start_pointer[g + 1]]:
-            if not ways[hops, q] or (seen[g] == space[g] and not count_all):
+    seen = np.zeros(len(rows.space), np.int64)
+    for g in range(len(rows.space)):
+        space = rows.space[g]
+        for q in starts.nodes[starts.pointer[g] : starts.pointer[g + 1]]:
+            if not ways[hops, q] or (seen[g] == space and not count_all):
                 continue
             depth = 0
-            place[0], step[0] = q, pointer[q]
+            place[0], step[0] = q, edges.pointer[q]
             on_path[q] = simple
             while depth >= 0:
                 here = place[depth]
                 edge = step[depth]
-                if edge == pointer[here + 1] or (seen[g] == space[g] and not count_all):
+                if edge == edges.pointer[here + 1] or (seen[g] == space and not count_all):
                     on_path[here] = False
                     depth -= 1
                     continue
                 step[depth] += 1
-                node = target[edge]
+                node = edges.target[edge]
                 left = hops - depth - 1
-                product = worth[depth] * score[edge]
+                product = worth[depth] * edges.score[edge]
                 if not ways[left, node] or on_path[node] or product < least:
                     continue
                 if left > 0:
                     depth += 1
-                    place[depth], step[depth], worth[depth] = node, pointer[node], product
+                    place[depth], step[depth], worth[depth] = node, edges.pointer[node], product
                     on_path[node] = simple
                     continue
-                if seen[g] < space[g]:
-                    row = offset[g] + seen[g]
+                if seen[g] < space:
+                    row = rows.offset[g] + seen[g]
                     for d in range(hops):
-                        nodes[row, d] = place[d]
-                        relations[row, d] = relation[step[d] - 1]
-                    nodes[row, hops] = node
+                        rows.nodes[row, d] = place[d]
+                        rows.relations[row, d] = edges.relation[step[d] - 1]
+                    rows.nodes[row, hops] = node
                 seen[g] += 1
     return seen
 
 
 def in_chunks(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-    """``function`` of rows that do not depend on each other, such as those of walks, in memory for ``PART`` of them: what lies
-    between a larger number and their results is computed again for the gradient."""
+    """Apply ``function`` to rows in chunks of ``PART``, to bound memory.
+
+    The results of rows must not depend on each other. Gradients recompute each chunk (``torch.utils.checkpoint``).
+    """
     if len(rows[0]) <= PART:
         return function(*rows)
     parts = zip(*(torch.split(some, PART) for some in rows), strict=True)  # type: ignore[no-untyped-call]
@@ -198,11 +219,11 @@ def in_chunks(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
 
 
 def distinct(walks: WalkList) -> tuple[Tensor, Tensor]:
-    """Walks that differ only in the nodes between their ends count as one: the first of each such kind, and how many they are."""
+    """Group walks that differ only in the nodes between their ends: return the first of each group, and the sizes."""
     key, size = walks.nodes[:, 0], int(walks.nodes.max()) + 1 if len(walks) else 1
     num_relations = int(walks.relations.max()) + 1 if len(walks) else 1
     for column, values in [(walks.nodes[:, -1], size), *((r, num_relations) for r in walks.relations.unbind(1))]:
-        if size * values >= 2**63:  # number what there is anew
+        if size * values >= 2**63:  # renumber the keys
             key = torch.unique(key, return_inverse=True)[1]
             size = len(key)
         key, size = key * values + column, size * values

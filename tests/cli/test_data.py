@@ -45,7 +45,7 @@ def test_all_problems_are_counted_and_the_first_twenty_shown(here: Command, tmp_
 
 def test_what_cannot_be_looked_for_is_refused(refused: Refused, tmp_path: Path) -> None:
     refused(["data", "check", f"{tmp_path}/no"], [f"{tmp_path}/no does not exist"])
-    refused(["data", "check", str(tmp_path)], [f"{tmp_path} holds no train*, dev* or test* file"])
+    refused(["data", "check", str(tmp_path)], [f"{tmp_path} contains no train*, dev* or test* file"])
     refused(["data", "check", str(tmp_path), "--dataset", "openbook"], ["'openbook' is neither", "Did you mean openbookqa?"])
     (tmp_path / "my.yaml").write_text("feilds: {}\n", encoding="utf-8")
     refused(["data", "check", f"{tmp_path}/my.yaml"], [f"{tmp_path}/my.yaml: unknown key feilds. Did you mean fields?"])

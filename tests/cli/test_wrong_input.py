@@ -346,15 +346,19 @@ QUESTION_CASES = [
     Case(
         "folder without splits",
         lambda p: ["prepare", p.graph, "--kg", p.graph, "-o", p.data],
-        ("{root}/graph holds no train*, dev* or test* file",),
+        ("{root}/graph contains no train*, dev* or test* file",),
     ),
     Case("no question", lambda p: prepare(p, "\n\n"), ("{root}/asked.jsonl contains no questions",)),
     Case("predict no question", lambda p: predict(p, ""), ("{root}/asked.jsonl contains no questions",)),
     Case("not JSON", lambda p: prepare(p, question() + "{'id': 1}\n"), ("{root}/asked.jsonl:2: not JSON", "column 2")),
     Case("predict not JSON", lambda p: predict(p, question() + "\n{\n"), ("{root}/asked.jsonl:3: not JSON",)),
-    Case("a list", lambda p: prepare(p, "[1]\n"), ("{root}/asked.jsonl:1: no object with named values",)),
+    Case("a list", lambda p: prepare(p, "[1]\n"), ("{root}/asked.jsonl:1: not a JSON object",)),
     Case("choices not a list", lambda p: prepare(p, question(choices="oven")), ("{root}/asked.jsonl:1:", "at least two choices")),
-    Case("choices without text", lambda p: prepare(p, question(choices=[{"a": 1}])), ("{root}/asked.jsonl:1:", "have no 'text'")),
+    Case(
+        "choices without text",
+        lambda p: prepare(p, question(choices=[{"a": 1}])),
+        ("{root}/asked.jsonl:1:", "have no field 'text'"),
+    ),
     Case("empty stem", lambda p: prepare(p, question(stem=" ")), ("{root}/asked.jsonl:1: the question is empty",)),
     Case("one choice", lambda p: prepare(p, question(choices=("oven",))), ("{root}/asked.jsonl:1:", "at least two choices")),
     Case("no choice", lambda p: prepare(p, question(choices=())), ("{root}/asked.jsonl:1:", "at least two choices")),
@@ -477,7 +481,7 @@ TRAIN_CASES = [
     Case(
         "features of ints",
         lambda p: train(p, "--set", f"features={features_of_ints(p)}"),
-        ("{root}/features.npy", "matrix of floats"),
+        ("{root}/features.npy", "expected floats"),
     ),
     Case("features in an archive", lambda p: train(p, "--set", f"features={features_archive(p)}"), ("{root}/features.npz",)),
     Case(

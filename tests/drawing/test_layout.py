@@ -1,4 +1,4 @@
-"""Nothing in a drawing is written over anything else, however its nodes and arrows lie."""
+"""Layout: no text covers another, for any nodes and arrows."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What is shown is of the graph, the limits hold, and what is left out is the least connected."""
+"""The content of drawings: only facts of the graph, within the limits, and the best-connected nodes."""
 
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def test_a_question_whose_id_is_in_several_splits_is_named_with_its_split(starte
         picture_of_question(data, starter_graph, "1", split="tset")
 
 
-def test_how_much_is_shown_is_said_in_words(starter_graph: KnowledgeGraph, small_data: PreparedData) -> None:
+def test_the_shown_part_is_described(starter_graph: KnowledgeGraph, small_data: PreparedData) -> None:
     whole = picture_of_question(small_data, starter_graph, small_data.questions[0].id, limits=PictureLimits(9999, 9999))
     facts = whole.fact_count
     assert whole.shown == f"showing all {whole.node_count:,} nodes and {facts:,} facts"
@@ -149,7 +149,7 @@ LINE = KnowledgeGraph.from_facts(
         (3, {"a": 0, "b": 1, "e": 1, "c": 2, "d": 3}, 6),
     ],
 )
-def test_a_neighbourhood_is_what_is_within_so_many_hops(hops: int, nodes: dict[str, int], facts: int) -> None:
+def test_a_neighborhood_has_all_concepts_within_the_hops(hops: int, nodes: dict[str, int], facts: int) -> None:
     picture = picture_of_concepts(LINE, ["a"], hops)
     assert {node.name: node.column for node in picture.nodes} == nodes
     assert (picture.node_count, picture.fact_count, len(shown_facts(picture))) == (len(nodes), facts, facts)
@@ -162,7 +162,7 @@ def test_facts_of_two_nodes_in_one_direction_share_an_arrow() -> None:
     assert {(names[a.head], names[a.tail]): a.relations for a in picture.arrows}["a", "b"] == ("IsA", "UsedFor")
 
 
-def test_neighbours_of_several_concepts_are_shown_before_those_of_one() -> None:
+def test_neighbors_of_several_concepts_are_shown_before_those_of_one() -> None:
     facts = [("x", "IsA", f"n{i}") for i in range(9)] + [("y", "IsA", "n7"), ("n8", "IsA", "far")]
     graph = KnowledgeGraph.from_facts(facts)
     picture = picture_of_concepts(graph, ["x", "y"], limits=PictureLimits(3, 9))

@@ -1,4 +1,4 @@
-"""The file holds what the picture says: every name and relation as text, colours by type, the same bytes each time."""
+"""Image files: every name and relation as text, colors by node type, identical bytes."""
 
 import re
 import subprocess
@@ -101,7 +101,7 @@ def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     assert {*odd, "is$a$"} <= set(texts(tmp_path / "p.svg"))
 
 
-def test_boxes_in_place_of_characters_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_glyphs_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = KnowledgeGraph.from_facts([("日本", "IsA", "country")])
     draw(picture_of_concepts(graph, ["country"]), tmp_path / "p.png")
     assert "lacks some characters" in capsys.readouterr().err

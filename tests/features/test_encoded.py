@@ -1,4 +1,4 @@
-"""Features from triples against their definition; builds that are stopped or killed end in the same bytes."""
+"""Features from triples against their definition; interrupted builds resume to identical bytes."""
 
 import json
 import os
@@ -136,7 +136,7 @@ def test_only_what_prepared_data_reaches_is_built_and_is_the_same(
 
 
 @pytest.mark.parametrize("most", [None, 1, 2, 5])
-def test_occurrences_are_counted_by_hand(most: int | None, many_facts: KnowledgeGraph) -> None:
+def test_occurrences_equal_their_definition(most: int | None, many_facts: KnowledgeGraph) -> None:
     asked = np.arange(0, len(many_facts), 3)
     chosen = Occurrences.of(many_facts, asked, most)
     ends = np.stack([many_facts.heads(), many_facts.tail], axis=1)
@@ -148,16 +148,14 @@ def test_occurrences_are_counted_by_hand(most: int | None, many_facts: Knowledge
     assert len(set(chosen.facts.tolist())) == len(chosen)
 
 
-def test_names_are_those_of_name_features(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+def test_built_names_equal_name_features(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
     made = NameSource(graph, None, encoder).plan().build(None)
     everything = torch.arange(len(graph))
     expected = NameFeatures(graph, encoder).rows(everything)
     torch.testing.assert_close(BuiltFeatures(graph, made.folder, encoder).rows(everything), expected, atol=1e-3, rtol=1e-3)
 
 
-def test_what_is_there_already_is_not_made_again(
-    graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_folder_is_not_built_again(graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     made = TripleSource(graph, None, encoder).plan().build(None)
     before = contents(made.folder)
     monkeypatch.setattr("mhgrn.features.sources.triples.span_sums", lambda *_: pytest.fail("made again"))
@@ -172,7 +170,7 @@ class Stopped(BaseException):
 
 
 @pytest.mark.parametrize("where", ["sources.triples.span_sums", "accumulate.save_tensors", "accumulate.Accumulator._put"])
-def test_a_build_stopped_anywhere_goes_on_and_ends_in_the_same_bytes(
+def test_a_build_stopped_anywhere_resumes_to_the_same_bytes(
     where: str, many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 40)
@@ -202,7 +200,7 @@ def test_a_build_stopped_anywhere_goes_on_and_ends_in_the_same_bytes(
 
 
 @pytest.mark.parametrize("kills", [pytest.param(6, id="6 kills"), pytest.param(60, id="60 kills", marks=pytest.mark.long)])
-def test_a_killed_build_goes_on_and_ends_in_the_same_bytes(
+def test_a_killed_build_resumes_to_the_same_bytes(
     kills: int, many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 5)
@@ -250,7 +248,7 @@ def begun(
     return work, tmp_path / "made"
 
 
-def test_an_interrupted_build_does_the_rest_only(begun: tuple[ResumableBuild, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_build_does_only_the_rest(begun: tuple[ResumableBuild, Path], capsys: pytest.CaptureFixture[str]) -> None:
     work, place = begun
     asked: list[np.ndarray] = []
 
@@ -263,7 +261,7 @@ def test_an_interrupted_build_does_the_rest_only(begun: tuple[ResumableBuild, Pa
     assert f"resuming after 120 of {work.items} triples" in capsys.readouterr().err
 
 
-def test_a_build_begun_otherwise_is_not_gone_on_with(
+def test_an_unfinished_build_with_other_settings_is_refused(
     begun: tuple[ResumableBuild, Path], many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path
 ) -> None:
     other = feature_encoder(str(letter_encoder(tmp_path / "other", seed=1)))
@@ -282,7 +280,7 @@ def test_two_at_once_are_refused(begun: tuple[ResumableBuild, Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sums.npy", "counts.npy", "step.safetensors", "unfinished.json"])
-def test_damage_to_what_was_begun_is_told(name: str, begun: tuple[ResumableBuild, Path]) -> None:
+def test_a_damaged_unfinished_build_is_reported(name: str, begun: tuple[ResumableBuild, Path]) -> None:
     work, place = begun
     file = place.parent / f".{place.name}.unfinished" / name
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
@@ -290,7 +288,7 @@ def test_damage_to_what_was_begun_is_told(name: str, begun: tuple[ResumableBuild
         work.build(place)
 
 
-def test_the_time_is_told_beforehand(
+def test_long_builds_print_an_estimate(
     many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     work = TripleSource(many_facts, None, encoder).plan()

@@ -1,4 +1,4 @@
-"""Node features: the right row for the right concept, whatever was asked before."""
+"""Node features: every concept gets its own row, in any order of requests."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_a_files_vocabulary_must_be_the_graphs(graph: KnowledgeGraph, table: Pat
         FileFeatures(graph, table)
 
 
-def test_a_vocabulary_that_is_no_text_is_a_user_error(graph: KnowledgeGraph, table: Path) -> None:
+def test_a_vocabulary_that_is_not_utf8_is_a_user_error(graph: KnowledgeGraph, table: Path) -> None:
     table.with_suffix(".txt").write_bytes(b"caf\xe9\n" * len(NAMES))
     with pytest.raises(UserError, match=r"features\.txt"):
         FileFeatures(graph, table)
@@ -139,7 +139,7 @@ def test_a_built_folders_rows_are_given_in_any_order(graph: KnowledgeGraph, buil
         assert features.rows(torch.tensor(asked)).tolist() == [[3.0 * r, 3.0 * r + 1, 3.0 * r + 2] for r in rows]
 
 
-def test_who_has_no_vector_gets_its_words_mean_or_the_mean_and_is_counted(
+def test_concepts_without_a_vector_get_a_mean_and_are_counted(
     graph: KnowledgeGraph, built: Path, encoder: TextEncoder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     features = BuiltFeatures(graph, built, encoder)
@@ -168,7 +168,7 @@ def test_vectors_of_another_graph_or_damaged_are_refused(graph: KnowledgeGraph, 
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e6])
-def test_a_vector_that_is_no_vector_is_not_written(graph: KnowledgeGraph, tmp_path: Path, wrong: float) -> None:
+def test_vectors_that_are_not_finite_are_refused(graph: KnowledgeGraph, tmp_path: Path, wrong: float) -> None:
     request = Request(graph, np.arange(3), {"from": "vectors"})
     rows = np.zeros((3, 2), dtype=np.float32)
     rows[1, 0] = wrong
@@ -197,7 +197,7 @@ def test_a_missing_concepts_vector_is_the_encoders_of_its_name(
     assert BuiltFeatures(graph, some.folder, other).rows(torch.tensor([2]))[0].tolist() == [0.0] * encoder.width
 
 
-def test_a_concept_past_the_stored_ones_goes_by_its_name_at_that_time(
+def test_an_added_concept_gets_the_vector_of_its_current_name(
     graph: KnowledgeGraph, table: Path, built: Path, encoder: TextEncoder
 ) -> None:
     first, then = (
@@ -219,7 +219,7 @@ def test_a_concept_past_the_stored_ones_goes_by_its_name_at_that_time(
         torch.testing.assert_close(features.rows(asked, then), torch.stack([both, desk, zebra]), atol=1e-5, rtol=1e-5)
 
 
-def test_kept_vectors_equal_fresh_ones_and_are_not_computed_again(
+def test_cached_vectors_equal_new_ones_and_are_not_computed_again(
     graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everything = np.arange(len(NAMES))
@@ -236,9 +236,7 @@ def test_kept_vectors_equal_fresh_ones_and_are_not_computed_again(
     assert torch.equal(cached.rows(asked), kept.rows(asked))
 
 
-def test_an_interrupted_computation_goes_on_where_it_stopped(
-    graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_computation_resumes(graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mhgrn.features.sources.names.CHUNK", 2)
     embed_all = encoder.embed_all
     asked: list[str] = []
@@ -258,7 +256,7 @@ def test_an_interrupted_computation_goes_on_where_it_stopped(
     assert asked == ["shop", "dog"]
 
 
-def test_vectors_of_another_graph_are_not_taken_and_damage_is_told(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+def test_a_cache_of_another_graph_is_ignored_and_damage_is_reported(graph: KnowledgeGraph, encoder: TextEncoder) -> None:
     NameFeatures(graph, encoder).require_and_keep(np.arange(2))
     assert graph.folder is not None
     [cache] = (graph.folder / "features").iterdir()

@@ -1,4 +1,4 @@
-"""TransE really trained, where PyKEEN is installed."""
+"""TransE, trained by PyKEEN where it is installed."""
 
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ def chain(tmp_path: Path) -> KnowledgeGraph:
     return graph
 
 
-def test_facts_are_nearer_than_what_is_not_one_and_a_seed_gives_the_same_bytes(
+def test_facts_score_better_than_others_and_a_seed_gives_the_same_bytes(
     chain: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

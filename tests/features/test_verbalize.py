@@ -1,4 +1,4 @@
-"""Sentences of triples, and the token vectors of concepts in them, against one sentence at a time."""
+"""Sentences of triples, and the token vectors of their concepts against one sentence at a time."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_the_spans_of_a_sentence_are_its_names(head: str, tail: str) -> None:
     assert text == f"{head} is a kind of {tail}".replace("_", " ")
 
 
-def test_what_is_past_the_longest_input_is_not_read(encoder: TextEncoder) -> None:
+def test_long_sentences_are_truncated(encoder: TextEncoder) -> None:
     relation = Relation("r", ("r",), "is")
     _, counts = span_sums(encoder, [verbalize("_".join("x" * 150), relation, "tail"), verbalize("cat", relation, "tail")])
     assert counts[0, 0] > 60
@@ -68,7 +68,7 @@ def test_whole_names_do_not_depend_on_their_batch(encoder: TextEncoder) -> None:
     assert name_sentence("furniture_store") == Sentence("furniture store", ((0, 15),))
 
 
-def test_an_encoder_in_training_is_heard_without_its_dropout(tmp_path: Path) -> None:
+def test_dropout_is_off_while_encoding(tmp_path: Path) -> None:
     encoder = feature_encoder(str(letter_encoder(tmp_path)))
     calm, _ = span_sums(encoder, [name_sentence("cat")])
     encoder.train()

@@ -1,4 +1,4 @@
-"""Damaged files of questions: refused by one message that names the file, or read as questions that can be asked."""
+"""Damaged question files: refused with a message that names the file, or read as valid questions."""
 
 import csv
 import io
@@ -86,7 +86,7 @@ def assert_can_be_asked(questions: list[Question]) -> None:
 
 
 @pytest.mark.parametrize("count", [QUICK, LONG])
-def test_a_damaged_file_is_refused_by_name_or_holds_questions(count: int, some_rows: Rows, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused_or_gives_valid_questions(count: int, some_rows: Rows, tmp_path: Path) -> None:
     read = refused = 0
     problems = []
     for number in range(count):

@@ -189,7 +189,7 @@ def ids(splits: dict[str, list[Question]]) -> dict[str, list[str]]:
     return {split: [q.id for q in found] for split, found in splits.items()}
 
 
-def test_names_of_ones_own(tmp_path: Path) -> None:
+def test_declared_field_names(tmp_path: Path) -> None:
     rows = [
         {"nr": 7, "ask": {"text": "Which?"}, "right": "x", "wrong1": "y", "wrong2": "z", "hint": "Look!", "lore": "it is so"},
         {"nr": 8, "ask": {"text": "Who?"}, "right": "x", "wrong1": "y", "wrong2": None, "hint": "Look", "lore": "it is so"},
@@ -205,7 +205,7 @@ def test_names_of_ones_own(tmp_path: Path) -> None:
     assert two == Question("8", "it is so. Look. Who?", ("x", "y"), 0, ("A", "1"))
 
 
-def test_choices_may_be_called_otherwise(tmp_path: Path) -> None:
+def test_declared_names_of_choices(tmp_path: Path) -> None:
     options = [{"body": "bank", "key": 1}, {"body": "river", "key": 2}]
     path = save(tmp_path / "q.jsonl", row(choices=(), answer=2) | {"options": options})
     declaration = declare(tmp_path / "my.yaml", fields={"choices": "options", "choice_text": "body", "choice_label": "key"})
@@ -215,7 +215,7 @@ def test_choices_may_be_called_otherwise(tmp_path: Path) -> None:
         list(read_questions(path, declaration))
 
 
-def test_the_declaration_of_the_manual(tmp_path: Path) -> None:
+def test_the_declaration_in_the_documentation(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "questions.md").read_text(encoding="utf-8")
     (declaration,) = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "splits:" in text]
     (tmp_path / "my-quiz.yaml").write_text(declaration, encoding="utf-8")
@@ -230,7 +230,7 @@ def test_the_declaration_of_the_manual(tmp_path: Path) -> None:
     assert [(len(q.choices), q.answer) for q in read_questions(tmp_path / "example.csv")] == [(2, 0), (3, 1)]
 
 
-def test_tables_of_ones_own(tmp_path: Path) -> None:
+def test_declared_delimiters_and_separators(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("id;question;options;answer\n1;Where?;a, b ,c;B\n2;Who?;d,e;\n", encoding="utf-8")
     declaration = declare(
         tmp_path / "my.yaml",
@@ -245,7 +245,7 @@ def test_tables_of_ones_own(tmp_path: Path) -> None:
         read_splits(tmp_path / "mine.txt")
 
 
-def test_many_choices_are_labelled_apart(tmp_path: Path) -> None:
+def test_many_choices_have_different_labels(tmp_path: Path) -> None:
     [question] = read_questions(save(tmp_path / "q.jsonl", row(choices=tuple(f"choice {i}" for i in range(40)), answer="40")))
     assert question.answer == 39
     assert question.labels[:26] == tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -277,7 +277,7 @@ def test_a_declaration_without_files_takes_those_named_as_splits(tmp_path: Path)
     assert ids(read_splits(tmp_path)) == ids(splits)
 
 
-def test_the_shipped_declarations_are_known_by_their_names() -> None:
+def test_built_in_declarations_are_found_by_name() -> None:
     assert [Dataset.named(name).name for name in SHIPPED] == list(SHIPPED)
     with pytest.raises(UserError, match=rf"no-such-thing.* Known: {', '.join(SHIPPED)}\."):
         Dataset.named("no-such-thing")
@@ -336,7 +336,7 @@ def test_a_missing_file_is_named_with_its_split(tmp_path: Path) -> None:
         ("{inhouse_ids: ids.txt, splits: {train: a, test: b}}", "keep one of them"),
     ],
 )
-def test_a_wrong_declaration_says_what_is_wrong(tmp_path: Path, declaration: str, message: str) -> None:
+def test_an_invalid_declaration_is_explained(tmp_path: Path, declaration: str, message: str) -> None:
     save(tmp_path / "q.jsonl", row())
     (tmp_path / "my.yaml").write_text(declaration, encoding="utf-8")
     with pytest.raises(UserError, match=r"my\.yaml") as raised:
@@ -381,7 +381,7 @@ def test_a_row_that_does_not_fit_its_declaration(tmp_path: Path, fields: Any, wr
     assert message in str(raised.value)
 
 
-def test_empty_places_of_a_table_are_told_by_row(tmp_path: Path) -> None:
+def test_empty_cells_are_reported_by_row(tmp_path: Path) -> None:
     good = {"id": "1", "question": "Where?", "choices": ["a", "b"], "answer": "A"}
     wrong = [
         good,
@@ -419,7 +419,7 @@ def test_the_number_of_choices_is_checked_where_it_is_declared(tmp_path: Path) -
         read_splits(declare(tmp_path / "my.yaml", number_of_choices=2))
 
 
-def test_a_declared_name_that_no_training_question_has_is_told(tmp_path: Path) -> None:
+def test_a_declared_field_that_no_training_question_has_is_reported(tmp_path: Path) -> None:
     save(tmp_path / "train.jsonl", row(1), row(2))
     for field in ("answer", "concept"):
         with pytest.raises(UserError, match=rf"no training question of my has the {field} field golden; check its name"):
@@ -429,7 +429,9 @@ def test_a_declared_name_that_no_training_question_has_is_told(tmp_path: Path) -
 
 
 @given(kinds=st.lists(st.sampled_from(["good", "no JSON", "no stem", "no answer", "same id"]), max_size=30))
-def test_every_problem_is_found_and_every_good_question_counted(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
+def test_all_problems_are_reported_and_all_valid_questions_counted(
+    tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
+) -> None:
     path = tmp_path_factory.getbasetemp() / "checked.jsonl"
     lines = [json.dumps(row("first"))]
     for number, kind in enumerate(kinds):

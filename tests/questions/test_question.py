@@ -52,7 +52,7 @@ def test_ids_and_labels_may_be_absent_or_numbers(tmp_path: Path) -> None:
     assert (second.id, second.answer, second.labels) == ("7", 1, ("1", "2"))
 
 
-def test_a_choice_may_be_repeated_in_a_file_whatever_the_others_are(tmp_path: Path) -> None:
+def test_files_may_repeat_a_choice(tmp_path: Path) -> None:
     [question] = read_questions(write(tmp_path / "q.jsonl", line(texts=("a", "a", "a 1"))))
     assert question.choices == ("a", "a", "a 1")
 
@@ -96,14 +96,14 @@ def choices(*entries: Any) -> dict[str, Any]:
         (line(texts=("bank", "half an emoji \ud83d")), "choice 2"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, wrong: str, message: str) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path, wrong: str, message: str) -> None:
     path = write(tmp_path / "q.jsonl", line("first"), "", wrong, line(4))
     with pytest.raises(UserError, match=r"q\.jsonl:3: ") as raised:
         list(read_questions(path))
     assert message in str(raised.value)
 
 
-def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+def test_unreadable_files_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         list(read_questions(tmp_path / "nowhere.jsonl"))
     (tmp_path / "latin.jsonl").write_bytes(line(1).encode() + b"\n" + '{"id": "é"}'.encode("latin-1"))

@@ -75,7 +75,7 @@ def test_csv_rows_are_numbered_by_their_first_line(tmp_path: Path) -> None:
         ("x.parquet", "", r"x\.parquet cannot be read as Parquet"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+def test_an_unreadable_file_is_explained(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     path = write(tmp_path / name, content)
     with pytest.raises(UserError, match=message):
         read(path, format_of(path) or "jsonl")

@@ -65,8 +65,8 @@ def random_mentions(rng: np.random.Generator, n: int, most: int) -> Mentions:
     cap=st.one_of(st.none(), st.integers(0, 8)),
     degree=st.one_of(st.none(), st.integers(0, 6)),
 )
-def test_a_subgraph_is_what_its_definition_says(seed: int, n: int, count: int, cap: int | None, degree: int | None) -> None:
-    """Each extractor is used several times: it must leave no traces."""
+def test_a_subgraph_equals_its_definition(seed: int, n: int, count: int, cap: int | None, degree: int | None) -> None:
+    """Each extractor is used several times, so leftovers in its scratch arrays would show."""
     rng = np.random.default_rng(seed)
     facts = random_facts(rng, n, count)
     extractor = Extractor(graph_of(n, facts), SubgraphLimits(cap, degree))
@@ -79,7 +79,7 @@ N, HUBS = 600, (0, 1)
 
 
 def random_question(rng: np.random.Generator) -> list[Mentions]:
-    """Statements that mention some concepts all, and some each."""
+    """Statements that share some mentioned concepts and have others of their own."""
     common = random_mentions(rng, N, 12)
     found = []
     for _ in range(int(rng.integers(0, 6))):
@@ -102,8 +102,8 @@ def hub_graph() -> KnowledgeGraph:
     return graph_of(N, hub_facts())
 
 
-def test_a_mentioned_concept_between_two_others_is_no_other_node() -> None:
-    """Of three mentioned concepts the first is a neighbour of both others."""
+def test_a_mentioned_concept_between_two_others_keeps_its_type() -> None:
+    """Of three mentioned concepts the first is a neighbor of both others."""
     found = Extractor(graph_of(3, {(1, 0, 0), (2, 1, 0)}))(Mentions([0, 1], [2]))
     assert found.concepts.tolist() == [0, 1, 2]
     assert found.types.tolist() == [QUESTION, QUESTION, ANSWER]
@@ -147,7 +147,7 @@ def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None)
     cap=st.one_of(st.none(), st.integers(0, 30)),
     degree=st.one_of(st.none(), st.integers(0, 1000)),
 )
-def test_statements_of_a_question_are_extracted_together_as_one_by_one(seed: int, cap: int | None, degree: int | None) -> None:
+def test_extracting_together_equals_one_by_one(seed: int, cap: int | None, degree: int | None) -> None:
     rng = np.random.default_rng(seed)
     questions = [random_question(rng) for _ in range(3)]
     extractor = Extractor(hub_graph(), SubgraphLimits(cap, degree))
@@ -161,7 +161,7 @@ def test_statements_of_a_question_are_extracted_together_as_one_by_one(seed: int
     assert (node, fact) == (len(found.concepts), len(found.head))
 
 
-def test_a_subgraph_may_have_more_nodes_than_its_numbers_usually_count() -> None:
+def test_a_subgraph_may_have_more_nodes_than_16_bits_count() -> None:
     middles = MOST_NODES + 10
     graph = graph_of(middles + 2, {(hub, hub, middle) for hub in (0, 1) for middle in range(2, middles + 2)})
     found = Extractor(graph)(Mentions([0], [1]))

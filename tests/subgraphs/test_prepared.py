@@ -1,4 +1,4 @@
-"""A prepared folder holds what grounding and extraction give, always in the same bytes."""
+"""Prepared data: round trips, fingerprints, and identical bytes for identical input."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ def copy(small_data: PreparedData, tmp_path: Path) -> Path:
     return folder
 
 
-def test_questions_and_subgraphs_come_back(
+def test_questions_and_subgraphs_round_trip(
     small_data: PreparedData, small_questions: Path, starter_graph: KnowledgeGraph, mentions: list[Mentions]
 ) -> None:
     splits = read_splits(small_questions)
@@ -86,7 +86,7 @@ def test_any_number_of_workers_gives_the_same_bytes(
     assert content(again.folder) == content(small_data.folder)
 
 
-def test_the_report_counts_what_is_there(small_data: PreparedData, mentions: list[Mentions]) -> None:
+def test_the_report_counts_concepts_nodes_and_facts(small_data: PreparedData, mentions: list[Mentions]) -> None:
     report = small_data.about["report"]
     assert report["without question concepts"] == sum(not m.question for m in mentions)
     assert report["without answer concepts"] == sum(not m.answer for m in mentions)
@@ -109,7 +109,7 @@ def test_the_report_counts_what_is_there(small_data: PreparedData, mentions: lis
     assert report["nodes a statement"]["max"] > report["question concepts a statement"]["max"]
 
 
-def test_a_cap_is_part_of_the_fingerprint_and_of_the_report(
+def test_a_limit_changes_the_fingerprint_and_the_report(
     small_data: PreparedData, small_questions: Path, starter_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     capped = prepare(small_questions, starter_graph, tmp_path / "capped", dataclasses.replace(OPTIONS, max_nodes=5))
@@ -185,7 +185,7 @@ def test_a_stale_or_missing_graph_is_refused_and_a_moved_one_found(
         data.load_graph(tmp_path / "nowhere")
 
 
-def test_what_cannot_be_prepared_says_why_and_leaves_nothing(
+def test_a_failed_preparation_is_explained_and_leaves_nothing(
     starter_graph: KnowledgeGraph, small_questions: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "out" / "data"

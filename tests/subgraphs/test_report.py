@@ -1,4 +1,4 @@
-"""Counts of walks are those of enumeration, at any size; the report's numbers are those of the data."""
+"""The report on prepared data: walk counts against enumeration, and summary numbers against the data."""
 
 import json
 from itertools import pairwise, product
@@ -49,12 +49,12 @@ def enumerated(subgraph: Subgraph, hops: int) -> list[list[int]]:
 
 
 @given(subgraphs())
-def test_walks_are_those_of_enumeration(subgraph: Subgraph) -> None:
+def test_counts_equal_enumeration(subgraph: Subgraph) -> None:
     assert count_walks(subgraph, 3).tolist() == enumerated(subgraph, 3)
 
 
 @given(subgraphs(most=8), st.integers(1, 12))
-def test_walks_are_those_of_whole_numbers_however_many(subgraph: Subgraph, hops: int) -> None:
+def test_counts_equal_integer_arithmetic(subgraph: Subgraph, hops: int) -> None:
     n = len(subgraph.types)
     adjacency = [[0] * n for _ in range(n)]
     for h, t in zip(subgraph.head.tolist(), subgraph.tail.tolist(), strict=True):
@@ -66,7 +66,7 @@ def test_walks_are_those_of_whole_numbers_however_many(subgraph: Subgraph, hops:
         assert count_walks(subgraph, hops)[0, k] == sum(here[i] for i in range(n) if subgraph.types[i] == ANSWER)
 
 
-def test_many_hops_neither_wrap_nor_fail() -> None:
+def test_large_counts_do_not_overflow() -> None:
     """A ring of parallel facts: 16 ways at each of 40 hops, far beyond 64-bit whole numbers."""
     facts = np.array([(i, r, (i + 1) % 4) for i in range(4) for r in range(8)]).T
     ring = Subgraph(np.arange(4), np.array([QUESTION, OTHER, ANSWER, OTHER], dtype=np.uint8), *facts)
@@ -76,7 +76,7 @@ def test_many_hops_neither_wrap_nor_fail() -> None:
     assert counts[0, 1::2].tolist() == pytest.approx([16.0**k / 2 for k in range(2, 41, 2)], rel=1e-12)
 
 
-def test_every_statement_is_counted_as_alone(small_data: PreparedData) -> None:
+def test_counting_all_statements_equals_one_by_one(small_data: PreparedData) -> None:
     counts = count_all_walks(small_data, 3)
     assert len(counts) == small_data.about["statements"]
     for statement in range(0, len(counts), 7):
@@ -84,7 +84,7 @@ def test_every_statement_is_counted_as_alone(small_data: PreparedData) -> None:
     assert (counts > 0).any(0).all()
 
 
-def test_the_summary_is_that_of_the_statements_one_by_one(small_data: PreparedData) -> None:
+def test_the_summary_equals_that_of_single_statements(small_data: PreparedData) -> None:
     subgraphs = [small_data.subgraph(s) for s in range(small_data.about["statements"])]
     found = summary(small_data)
     assert (found["questions"], found["statements"]) == (len(small_data.questions), len(subgraphs))
@@ -113,7 +113,7 @@ def test_bins_hold_each_statement_with_nodes_once_in_order(nodes: np.ndarray) ->
 
 
 @pytest.mark.parametrize("power", [0.5, 2.0, 3.5])
-def test_the_exponent_is_that_of_a_power(power: float) -> None:
+def test_the_exponent_of_a_power_law_is_found(power: float) -> None:
     nodes = np.arange(1, 60)
     assert exponent(nodes, 3.0 * nodes**power) == pytest.approx(power, abs=1e-3)
     assert exponent(nodes, np.zeros(59)) is None

@@ -1,4 +1,4 @@
-"""The built-in encoder as it is; BERT, RoBERTa and DistilBERT as tiny random models of the same class."""
+"""Text encoders: the built-in one, and tiny random models of BERT, RoBERTa and DistilBERT."""
 
 import json
 import shutil
@@ -81,7 +81,7 @@ def test_pairs_are_laid_out_as_their_format_says(tmp_path: Path, kind: str, inpu
 
 
 @pytest.mark.parametrize("input_format", ["default", "no_extra_sep"])
-def test_the_longer_of_stem_and_choice_is_cut(tmp_path: Path, input_format: str) -> None:
+def test_the_longer_of_stem_and_choice_is_truncated(tmp_path: Path, input_format: str) -> None:
     folder = tiny(tmp_path, "bert")
     encoder = load_text_encoder(TextEncoderSettings(encoder=str(folder), max_length=8, input_format=input_format))  # type: ignore[arg-type]
     assert shown(encoder, "where would a child sit at a desk", "school yard") == "<s> where would a </s> school yard </s>"
@@ -154,7 +154,7 @@ def test_a_pooler_that_the_weights_lack_is_the_same_at_every_load(tmp_path: Path
     assert float(one.model.pooler.dense.weight.detach().std()) == pytest.approx(0.02, rel=0.5)
 
 
-def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None:
+def test_unusable_encoders_are_refused_with_one_message(tmp_path: Path) -> None:
     def refused(folder: Path, says: str, **settings: Any) -> None:
         with pytest.raises(UserError, match=says) as error:
             load_text_encoder(TextEncoderSettings(encoder=str(folder), **settings))
@@ -182,7 +182,7 @@ def test_a_folder_that_is_no_text_encoder_is_one_message(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("input_format", ["default", "fairseq"])
-def test_texts_that_are_cut_are_counted(tmp_path: Path, input_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_texts_are_counted(tmp_path: Path, input_format: str, capsys: pytest.CaptureFixture[str]) -> None:
     config = TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format)
     encoder = load_text_encoder(config)
     pairs = [("where would a child sit", "desk"), ("where would a child sit " * 4, "desk")]
@@ -196,7 +196,7 @@ def minilm() -> TextEncoder:
     return load_text_encoder(TextEncoderSettings())
 
 
-def test_the_built_in_encoder_knows_what_goes_together(minilm: TextEncoder) -> None:
+def test_the_built_in_encoder_gives_similar_texts_similar_vectors(minilm: TextEncoder) -> None:
     assert (minilm.encoding, minilm.pooling, minilm.sentence_dim) == ("separate", "mean", 4 * 384)
     child, pupil, stone = minilm.embed_all(["a child at school", "a pupil in class", "a stone in a river"], "")
     torch.testing.assert_close(child.norm(), torch.tensor(384.0**0.5))

@@ -1,4 +1,4 @@
-"""Running compiled kernels, which hold no lock, in as many threads as torch may use."""
+"""Parallel runs of compiled kernels, which release the global interpreter lock, in as many threads as torch uses."""
 
 import os
 from collections.abc import Callable
@@ -11,9 +11,17 @@ os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a for
 
 
 def parallel_for(task: Callable[[int, int], None], count: int) -> None:
-    """``task(first, last)`` for stretches that make up 0 … count, in parallel; the tasks write to places of their own.
+    """Run ``task(first, last)`` for ranges that together cover 0 … count, in parallel. Tasks must not write to the same place.
 
-    There are a few stretches for each thread, so that none waits long for the others, and no more: every call costs.
+    Each thread gets two ranges: a balance between idle threads and the cost of a call.
+
+    >>> squares = [0] * 5
+    >>> def task(first: int, last: int) -> None:
+    ...     for i in range(first, last):
+    ...         squares[i] = i * i
+    >>> parallel_for(task, 5)
+    >>> squares
+    [0, 1, 4, 9, 16]
     """
     threads = min(torch.get_num_threads(), count)
     if threads <= 1:

@@ -1,4 +1,4 @@
-"""Explanations: where a model looked (walks and their probabilities), and what mattered (effects of facts)."""
+"""Explanations of an answer: the walks a model attended to, and the effects of removing facts."""
 
 from mhgrn.explain.attention import attention
 from mhgrn.explain.effects import AlteredGraphs, Effects, Triple, effects

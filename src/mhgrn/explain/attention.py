@@ -1,4 +1,4 @@
-"""Attention as plain data: every logit and share of the walks' distribution under its name, for JSON."""
+"""Attention as plain data for JSON: every logit and share of the distribution over walks, by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ TYPES = {"question": QUESTION, "answer": ANSWER, "other": OTHER}
 
 
 def relation_names(schema: Schema) -> list[str]:
-    """The names of all relations of a batch; a reverse is marked with ``*``, as in schema files.
+    """Return the names of all relations of a batch; reverse relations are marked with ``*``, as in schema files.
 
     >>> relation_names(Schema.derived(["IsA", "MadeOf"]))
     ['IsA', 'MadeOf', '*IsA', '*MadeOf']
@@ -30,13 +30,20 @@ def relation_names(schema: Schema) -> list[str]:
 def attention(
     encoding: GraphEncoding, batch: GraphBatch, statements: Mapping[str, int], graph: KnowledgeGraph, first_head: bool = False
 ) -> dict[str, Any]:
-    """What a model attended to in each of some statements, given by a name and the number of their graph in the batch.
+    """Return the attention of a model to each of some statements.
 
-    ``statements`` holds for each:
+    Args:
+        encoding: the result of a graph encoder that attends to walks.
+        batch: the graphs that it encoded.
+        statements: number of the graph in the batch, by the name to use for a statement.
+        graph: the knowledge graph.
+        first_head: use the attention of head 0 instead of the mean of all heads, as the published code does.
+
+    The result has one key, ``statements``, with an entry for each name:
 
     - ``pooling``: the share of each answer entity, and ``masses``: of walks, no path and the entity itself;
     - ``layers``: for each layer δ (``relations``), τ(r, r') (``turns``, as ``{r: {r': logit}}``) and f (``types``; null where no
-      walk may begin, without types that the graph lacks), all as logits, parts of log α; and for the last layer ``lengths``, for
+      walk may begin; types without nodes are missing), all as logits, parts of log α; and for the last layer ``lengths``, for
       each answer entity the shares of 0 … K hops, 0 being the entity itself.
     """
     if not attends_to_walks(encoding):

@@ -1,4 +1,4 @@
-"""The reasoning path behind an answer (the paper's section 4.5): a walk with a large attention weight, in the graph's words."""
+"""Reasoning paths (the paper's section 4.5): walks with large attention weights, as facts of the knowledge graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,18 +12,24 @@ from mhgrn.nn.walks import Walk
 
 @dataclass(frozen=True)
 class ReasoningPath:
-    """A decoded path in the graph's own words."""
+    """A walk by the names of its concepts and facts.
+
+    >>> steps = [Fact("child", "AtLocation", "classroom"), Fact("schoolroom", "RelatedTo", "classroom")]
+    >>> path = ReasoningPath("schoolroom", steps, ["child", "classroom", "schoolroom"], log_weight=0.0, ties=1)
+    >>> print(path)
+    child —AtLocation→ classroom ←RelatedTo— schoolroom
+    """
 
     entity: str  # the answer concept it ends in
-    facts: list[Fact]  # each an edge of the graph in the graph's direction; consecutive ones share a concept
+    facts: list[Fact]  # in the direction of the knowledge graph; consecutive facts share a concept
     concepts: list[str]  # the concepts along the walk, the entity last
     log_weight: float  # log α
     ties: int  # walks of this length into the entity with the same weight
-    probability: float = 0.0  # the share of the model's attention that is on this walk
-    without: list[float] | None = None  # the answer's probability without each of the facts; None if not computed
+    probability: float = 0.0  # the share of the model's attention on this walk
+    without: list[float] | None = None  # the answer's probability without each fact; None if not computed
 
     def __str__(self) -> str:
-        """The chain, for example ``child —AtLocation→ classroom —RelatedTo→ schoolroom``."""
+        """Return the chain of facts as text."""
         if not self.facts:
             return f"{self.entity} (no fact leads to it)".replace("_", " ")
         text = self.concepts[0]
@@ -34,21 +40,26 @@ class ReasoningPath:
 
 
 def decode_walks(distribution: WalkDistribution, below: Sequence[LayerTrace] = (), k: int = 1) -> list[Walk]:
-    """The k best walks of a model's last layer, led on through the layers ``below`` it; best first.
+    """Return the k best walks of a model, best first.
 
-    With one layer they are the k best exactly. With several this is a heuristic: each walk goes on from where it begins by the
-    best walk of the layer below, and so forth; the probabilities of the parts are multiplied.
+    With one layer the result is exact. With several layers it is a heuristic: each walk of the last layer is extended backwards
+    by the best walk of the layer below that ends where it begins, and so on. Probabilities are multiplied.
+
+    Args:
+        distribution: walks of the last layer.
+        below: the attention of the other layers, in order.
+        k: number of walks.
     """
     walks = distribution.best_paths(k).walks
     for trace in reversed(below):
         walks = [
-            _led_on(walk, WalkDistribution(trace, distribution.batch, distribution.graph, {walk.nodes[0]: 1.0})) for walk in walks
+            _extended(walk, WalkDistribution(trace, distribution.batch, distribution.graph, {walk.nodes[0]: 1.0})) for walk in walks
         ]
     return walks
 
 
-def _led_on(walk: Walk, below: WalkDistribution) -> Walk:
-    """A walk behind the best one of the layer below that ends where it begins."""
+def _extended(walk: Walk, below: WalkDistribution) -> Walk:
+    """Prepend the best walk of the layer below that ends where a walk begins."""
     for earlier in below.best_paths(1).walks:
         return replace(
             walk,
@@ -62,7 +73,7 @@ def _led_on(walk: Walk, below: WalkDistribution) -> Walk:
 
 
 def to_path(walk: Walk, batch: GraphBatch, graph: KnowledgeGraph) -> ReasoningPath:
-    """A walk by names. Every step is looked up in the graph: what is shown is there."""
+    """Convert a walk to names. Every step is checked against the knowledge graph."""
     names = [graph.name(int(batch.concepts[node])) for node in walk.nodes]
     facts = []
     for here, relation, there in zip(walk.nodes, walk.relations, walk.nodes[1:], strict=False):

@@ -1,4 +1,4 @@
-"""The best walks of a graph, exactly: the max-product recursion with several levels a state."""
+"""Exact search for the best walks of a graph: max-product with several levels per state."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ import numpy as np
 
 from mhgrn.explain.walk_graph import Floats, Ints, Mask, WalkGraph, ranges
 
-LOOKED_AT = 100_000  # partial walks a search for simple ones looks at before it stops
-FRACTION_BITS = 40  # of log-weights as whole numbers
+LOOKED_AT = 100_000  # most partial walks in a search for simple walks
+FRACTION_BITS = 40  # of log-weights as integers
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The best distinct weights at each of several places, best first, and how many walks have them."""
+    """The best distinct weights at each place, best first, and how many walks have them."""
 
     pointer: Ints  # [places + 1]
-    value: Ints  # log-weights as whole numbers
+    value: Ints  # log-weights as integers
     count: Floats
     is_cut: Mask  # [places] whether there are lower ones
 
     def hold(self, places: Ints, values: Ints) -> Mask:
-        """Whether each value is among its place's."""
+        """Return whether each value is among those of its place."""
         low, high = self.pointer[places], self.pointer[places + 1]
         found = np.zeros(len(places), dtype=bool)
         for rank in range(int((high - low).max(initial=0))):
@@ -30,7 +30,7 @@ class Levels:
         return found
 
     def passed_on(self, source: Ints, target: Ints, weight: Ints, places: int, most: int) -> "Levels":
-        """The levels of the targets of links: those of their sources plus the link's weight, the ``most`` best of each."""
+        """Add weights along links from sources to targets, and keep the ``most`` best levels of each target."""
         many = self.pointer[source + 1] - self.pointer[source]
         at = ranges(self.pointer[source], many)
         place, value = np.repeat(target, many), self.value[at] + np.repeat(weight, many)
@@ -52,7 +52,7 @@ class Levels:
 class End:
     """All walks of one length into one node that have one weight."""
 
-    rank: int  # log p as a whole number
+    rank: int  # log p as an integer
     hop: int  # length − 1
     node: int
     value: int
@@ -60,7 +60,7 @@ class End:
 
 
 class Search:
-    """The max-product recursion over one graph, with several levels a state, and the walks behind them."""
+    """Max-product over one graph with several levels per state, and the walks behind the levels."""
 
     def __init__(
         self, graph: WalkGraph, start: Floats, delta: Floats, tau: Floats, to_log_p: Floats, lengths: Iterable[int]
@@ -79,7 +79,7 @@ class Search:
         self._leaving: list[Levels] = []
 
     def run(self, most: int) -> tuple[list[End], int | None]:
-        """Every end, best first, and the rank down to which they are certain to be all (None: they are all)."""
+        """Return all ends, best first, and the rank down to which the list is complete (None: it is complete)."""
         g, states = self.graph, len(self.graph.state_node)
         self._into, self._leaving = [], []
         places = np.flatnonzero(self._begins)
@@ -116,7 +116,7 @@ class Search:
         return sorted(ends, key=lambda end: (-end.rank, end.hop, end.node)), certain_down_to
 
     def _needed(self) -> list[Mask]:
-        """For each hop, the states from which some end may be reached."""
+        """Return, for each hop, the states from which an end can be reached."""
         g = self.graph
         needed: list[Mask] = []
         for hop in range(max(self.lengths), -1, -1):
@@ -129,8 +129,10 @@ class Search:
         return needed
 
     def walks(self, end: End, simple: bool) -> Iterator[tuple[list[int], list[int]]]:
-        """The walks of an end, by the numbers of their relations and nodes, read from the end; with ``simple`` those without
-        a repeated node, as far as the bound allows."""
+        """Yield the walks of an end, sorted by the numbers of their relations and nodes, read from the end.
+
+        With ``simple``, skip walks that repeat a node. The search may stop early, see ``gave_up``.
+        """
         g = self.graph
         states = np.arange(*np.searchsorted(g.state_node, [end.node, end.node + 1]))
         for state in states[self._into[end.hop].hold(states, np.full(len(states), end.value))].tolist():
@@ -139,7 +141,7 @@ class Search:
     def _back(
         self, state: int, hop: int, value: int, later: tuple[int, ...], simple: bool
     ) -> Iterator[tuple[list[int], list[int]]]:
-        """Walks of hop + 1 hops into a state with a weight, whose nodes differ from ``later`` if they are to be simple."""
+        """Yield walks of hop + 1 hops into a state with a weight. With ``simple``, their nodes differ from ``later``."""
         self._looked_at += 1
         self.gave_up = simple and self._looked_at > LOOKED_AT
         if self.gave_up:

@@ -82,7 +82,7 @@ def _run(ascending: Ints, value: int) -> slice:
 
 
 def ranges(first: Ints, length: Ints) -> Ints:
-    """first[0], first[0] + 1, … of each length, one behind the other."""
+    """Concatenate the ranges that begin at ``first`` and have these lengths."""
     if not len(first):
         return np.zeros(0, dtype=np.int64)
     begin = np.cumsum(length) - length

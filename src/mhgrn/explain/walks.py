@@ -1,20 +1,20 @@
-"""Where a model looked: one distribution over the walks of a statement's graph, and exact answers about it.
+"""The distribution of a model's attention over the walks of a statement's graph, and exact queries of it.
 
 For a statement, an answer entity i, a length k and a walk of k hops into i,
 
 .. math:: p(i, k, walk) = pool_i · len(k | i) · α(walk) / d^k_i
 
 with pool_i the attention of pooling over the answer entities, averaged over heads (head 0 for the ``as_published`` preset),
-len(k | i) the attention over lengths (equation 8), α the weight of a walk (equation 10) and d its normaliser, all in
-evaluation mode. Entities, lengths and walks under which no walk is left keep their mass: a length by which no walk reaches i
-is "no path", and with ``zero_hop`` what i gives to its own x is "itself". The three sum to 1. A statement whose choice names
-no concept of the graph has no entity: nothing is pooled, and every mass is 0.
+len(k | i) the attention over lengths (equation 8), α the weight of a walk (equation 10) and d its normalizer, all in
+evaluation mode. Some mass is on no walk: "no path" is the mass of lengths without a walk into i, and "itself" the mass that i
+gives to its own message with ``zero_hop``. The three masses sum to 1. If the choice names no concept of the graph, nothing is
+pooled and all masses are 0.
 
-"Walks" may repeat nodes, and walks through different nodes count apart. α depends on relations and on the type of the first
-node alone, so ties are the rule.
+Walks may repeat nodes, and walks through different nodes count separately. α depends only on relations and on the type of the
+first node, so ties are frequent.
 
-With several layers this is the distribution of one of them, the last if not said otherwise: what its walks begin with has
-itself been gathered by walks of the layer below. :func:`mhgrn.explain.decode_walks` chains them.
+With several layers this is the distribution of one of them, by default the last. Its walks begin with messages that walks of the
+layer below have gathered; :func:`mhgrn.explain.decode_walks` joins the walks of the layers.
 """
 
 from collections.abc import Mapping
@@ -33,22 +33,22 @@ from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.walks import Walk
 
-MOST_LEVELS = 256  # distinct weights a state keeps in a search for simple walks before it stops
-FIRST_LEVELS = 4  # distinct weights a state keeps at first: enough for a few paths
+MOST_LEVELS = 256  # most distinct weights per state in a search for simple walks
+FIRST_LEVELS = 4  # distinct weights per state at first: enough for a few paths
 ROUNDING = 1e-6  # of a softmax in float32
 
 
 @dataclass(frozen=True)
 class BestPaths:
-    """The best walks in order, and whether they are certain to be all that were asked for or all there are."""
+    """The best walks in order, and whether the search was exhaustive."""
 
     walks: list[Walk]
-    complete: bool = True  # False: a search for simple walks stopped at its bound; there may be more, none better than these
+    complete: bool = True  # False: a search for simple walks stopped at its limit; there may be more walks, none of them better
 
 
 @dataclass(frozen=True)
 class EdgeMarginals:
-    """How probable it is that the walk uses an edge."""
+    """The probability that the walk uses an edge."""
 
     edges: Ints  # [E] numbers of the graph's edges in the batch
     by_hop: Floats  # [K, E] the probability that the walk's first, second, … hop is the edge
@@ -61,9 +61,26 @@ class EdgeMarginals:
 
 
 class WalkDistribution:
-    """p(i, k, walk) of one graph of a batch (see the module's text), under one layer's attention.
+    """p(i, k, walk) of one graph of a batch under one layer's attention; see :mod:`mhgrn.explain.walks`.
 
-    ``pool`` maps nodes of the batch, all of the graph with number ``graph``, to their share of attention.
+    Args:
+        trace: the attention of the layer.
+        batch: the graphs.
+        graph: number of the graph in the batch.
+        pool: the share of attention of each pooled node of this graph.
+
+    >>> import torch
+    >>> from mhgrn.nn.message_passing import WalkWeights
+    >>> one = torch.zeros(2, dtype=torch.long)
+    >>> batch = GraphBatch(torch.arange(2), one, one, torch.tensor([[0], [1]]), torch.tensor([0]), num_graphs=1, num_relations=1)
+    >>> weights = WalkWeights(torch.zeros(2), torch.zeros(1, 1), torch.zeros(1, 1))
+    >>> trace = LayerTrace(weights, nodes=torch.arange(2), length=torch.tensor([[0.7, 0.3]] * 2), log_d=torch.zeros(2, 2))
+    >>> walks = WalkDistribution(trace, batch, graph=0, pool={1: 1.0})
+    >>> {name: round(mass, 3) for name, mass in walks.masses.items()}  # there is no walk of two hops
+    {'walks': 0.7, 'no_path': 0.3, 'itself': 0.0}
+    >>> best = walks.best_paths(1).walks[0]
+    >>> best.nodes, best.relations, round(best.probability, 3)
+    ([0, 1], [0], 0.7)
     """
 
     def __init__(self, trace: LayerTrace, batch: GraphBatch, graph: int, pool: Mapping[int, float]) -> None:
@@ -87,11 +104,11 @@ class WalkDistribution:
         with np.errstate(divide="ignore"):
             log_share = np.log(share)
         log_d = np.stack([_log_sum(into, g.state_node, g.size) for into in self._into])
-        read = np.zeros(share.shape, dtype=bool)  # the layer may leave out walks into some nodes (``walks_to``)
+        read = np.zeros(share.shape, dtype=bool)  # the layer may skip walks into some nodes (``walks_to``)
         for node in pool:
             read[:, node - g.first] = np.isfinite(trace.log_d[:, trace.row(node)].detach().cpu().numpy())
         reached = np.isfinite(log_d) & read & (share > 0)
-        # what turns log α of a walk into log p: [K, n]
+        # added to log α of a walk gives log p: [K, n]
         self._to_log_p = np.where(reached, log_share - np.where(reached, log_d, 0), -np.inf)
         self.walks = float(share[reached].sum())  # the probability that there is a walk
         self.no_path = float(share[~reached].sum())  # … that the length attended to has none
@@ -99,32 +116,41 @@ class WalkDistribution:
 
     @classmethod
     def of(cls, encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool = False) -> Self:
-        """The distribution of the last layer for one graph of an encoded batch. ``first_head`` is for ``as_published``."""
+        """Return the distribution of the last layer for one graph of an encoded batch.
+
+        Args:
+            encoding: the result of a graph encoder that attends to walks.
+            batch: the graphs that it encoded.
+            graph: number of the graph in the batch.
+            first_head: use the attention of head 0 instead of the mean of all heads, as the published code does.
+        """
         if not attends_to_walks(encoding) or encoding.pooled is None or encoding.attention is None:
             raise UserError("this model attends to no walks of a graph; there is nothing to explain by them.")
         mine = (batch.batch[encoding.pooled] == graph).nonzero()[:, 0]
         attention = encoding.attention[mine].detach().double()
         mass = attention[:, 0] if first_head else attention.mean(1)
-        mass = mass / mass.sum()  # float32 leaves a little to be desired
+        mass = mass / mass.sum()  # remove rounding errors of float32
         return cls(encoding.traces[-1], batch, graph, dict(zip(encoding.pooled[mine].tolist(), mass.tolist(), strict=True)))
 
     @property
     def masses(self) -> dict[str, float]:
-        """How attention is shared out between walks, lengths without a walk, and the entities themselves."""
+        """The mass of attention on walks, on lengths without a walk, and on the entities themselves."""
         return {"walks": self.walks, "no_path": self.no_path, "itself": self.itself}
 
     # ---- the best walks
 
     def best_paths(self, k: int = 1, hops: int | None = None, simple: bool = False) -> BestPaths:
-        """The ``k`` most probable walks, over all answer entities and all lengths, or of ``hops`` hops only; exact.
+        """Return the ``k`` most probable walks, exactly.
 
-        Max-product over the states, each with its best distinct weights and how many walks have them. Weights are counted in
-        whole multiples of 2⁻⁴⁰, so that sums of the same terms are equal in whatever order they are added: a tie is a tie. Tied
-        walks come shortest first, then by the numbers of their nodes and relations, read from the end.
+        Each state stores its best distinct weights and how many walks have them (max-product). Weights are rounded to multiples
+        of 2⁻⁴⁰, so that ties do not depend on the order of sums. Tied walks are sorted by length, then by the numbers of their
+        nodes and relations, read from the end.
 
-        ``simple=True`` leaves out walks that visit a node twice (``ties`` still counts them all): walks are looked at in
-        order until k simple ones are found, so the result is exact, unless it says that it is not ``complete``: the search
-        stops after 100,000 partial walks, or where walks have more than 256 distinct weights at one state.
+        Args:
+            k: number of walks.
+            hops: only walks of this length; all lengths by default.
+            simple: skip walks that visit a node twice (``ties`` still counts them). The search stops after 100,000 partial
+                walks, or where walks have more than 256 distinct weights at one state; then ``complete`` is False.
         """
         if k < 1:
             raise UserError(f"{k} best paths were asked for; ask for 1 or more.")
@@ -156,7 +182,7 @@ class WalkDistribution:
             levels, seen_down_to = 4 * levels, certain_down_to
 
     def log_weight(self, nodes: list[int], relations: list[int]) -> float:
-        """log α of a walk, given by its nodes in the batch and its relations; refuses what is no walk of the graph."""
+        """Return log α of a walk, given by its nodes in the batch and its relations. The graph must have such a walk."""
         g = self._graph
         local = [node - g.first for node in nodes]
         if len(nodes) != len(relations) + 1 or not relations:
@@ -168,7 +194,7 @@ class WalkDistribution:
         return float(total + sum(self._turn[r, following] for r, following in pairwise(relations)))
 
     def probability(self, nodes: list[int], relations: list[int]) -> float:
-        """p(i, k, walk) of a walk; 0 if its last node is not pooled or its length is not among the model's."""
+        """Return p(i, k, walk) of a walk; 0 if its last node is not pooled or it is longer than the model's walks."""
         log_weight = self.log_weight(nodes, relations)
         if len(relations) > self.hops:
             return 0.0
@@ -183,12 +209,13 @@ class WalkDistribution:
     # ---- all walks at once
 
     def edge_marginals(self) -> EdgeMarginals:
-        """For every edge of the graph and every hop, the probability that the walk uses it there: exact, in linear time.
+        """Return the probability that hop 1, 2, … of the walk is an edge, for every edge: exact, in linear time.
 
-        Forward-backward in log space. For each hop they sum to the probability that the walk has that many hops or more.
+        Computed by forward-backward in log space. The probabilities of a hop sum to the probability that the walk has that many
+        hops or more.
         """
         g = self._graph
-        behind = [self._to_log_p[-1][g.state_node]]  # per hop, log of what may follow a state, its end included
+        behind = [self._to_log_p[-1][g.state_node]]  # per hop, log of the total weight of all continuations of a state
         for hop in range(self.hops - 2, -1, -1):
             ahead = _log_sum((self._delta + behind[0])[g.edge_state], g.edge_exit, len(g.exit_node))
             follows = _log_sum(self._tau + ahead[g.turn_exit], g.turn_state, len(g.state_node))
@@ -198,7 +225,7 @@ class WalkDistribution:
         return EdgeMarginals(g.edges, np.stack(by_hop))
 
     def fact_uses(self, graph: KnowledgeGraph) -> dict[Fact, float]:
-        """The expected number of uses of each fact, whichever way it is walked; the most used first."""
+        """Return the expected number of uses of each fact, in either direction; the most used first."""
         marginals, batch = self.edge_marginals(), self.batch
         uses: dict[Fact, float] = {}
         columns = *batch.edge_index[:, marginals.edges], batch.edge_type[marginals.edges]
@@ -208,7 +235,7 @@ class WalkDistribution:
         return dict(sorted(uses.items(), key=lambda item: (-item[1], item[0])))
 
     def sample_paths(self, n: int, seed: int) -> list[Walk]:
-        """``n`` independent walks, drawn from p given that there is one (p / ``walks``) by backward sampling; [] if none is."""
+        """Draw ``n`` independent walks from p, given that there is a walk (p / ``walks``); [] if there is none."""
         if n < 0:
             raise UserError(f"{n} samples were asked for; ask for 0 or more.")
         if self.walks == 0:
@@ -232,7 +259,7 @@ class WalkDistribution:
         return found
 
     def _forward(self) -> tuple[list[Floats], list[Floats]]:
-        """Log total weight of the walks into states after each hop, and of those about to leave by exits before each later one."""
+        """Return the log total weight of the walks into states after each hop, and into exits before each later hop."""
         g = self._graph
         into: list[Floats] = []
         leaving: list[Floats] = []
@@ -247,12 +274,12 @@ class WalkDistribution:
 
 
 def attends_to_walks(encoding: GraphEncoding) -> bool:
-    """Whether an encoding was made by walks, so that there is a distribution over them."""
+    """Return whether an encoder attended to walks, so that there is a distribution over them."""
     return bool(encoding.traces) and all(isinstance(trace, LayerTrace) for trace in encoding.traces)
 
 
 def named_fact(batch: GraphBatch, graph: KnowledgeGraph, source: int, relation: int, target: int) -> Fact:
-    """An edge of a batch as the fact it stands for, in the graph's own direction."""
+    """Return the fact of an edge of a batch, in the direction of the knowledge graph."""
     half = batch.num_relations // 2
     head, tail = (source, target) if relation < half else (target, source)
     names = [graph.name(int(batch.concepts[node])) for node in (head, tail)]
@@ -260,7 +287,7 @@ def named_fact(batch: GraphBatch, graph: KnowledgeGraph, source: int, relation: 
 
 
 def _length_row(trace: LayerTrace, node: int) -> Floats:
-    """len(k | node) for k = 0 … K; k = 0 is the node itself, which has mass with ``zero_hop`` only."""
+    """Return len(k | node) for k = 0 … K; k = 0 is the node itself, which has mass only with ``zero_hop``."""
     row = trace.length[trace.row(node)].detach().double().cpu().numpy()
     itself = 1.0 - row.sum()
     if itself < ROUNDING:
@@ -269,7 +296,7 @@ def _length_row(trace: LayerTrace, node: int) -> Floats:
 
 
 def _log_sum(value: Floats, index: Ints, count: int) -> Floats:
-    """log Σ exp of the values with each index; -inf where there are none."""
+    """Return log Σ exp of the values of each index; -inf where there are none."""
     top = np.full(count, -np.inf)
     np.maximum.at(top, index, value)
     top = np.where(np.isfinite(top), top, 0.0)
@@ -279,8 +306,8 @@ def _log_sum(value: Floats, index: Ints, count: int) -> Floats:
 
 
 def _draw(rng: np.random.Generator, log_weight: Floats, n: int = 1) -> Ints:
-    """n places, each with a probability in proportion to exp of its log-weight."""
+    """Draw n places with probabilities proportional to exp of their log-weights."""
     upto = np.cumsum(np.exp(log_weight - log_weight.max()))
-    below = np.nextafter(upto[-1], 0.0)  # so that rounding never draws beyond the last
+    below = np.nextafter(upto[-1], 0.0)  # rounding must not draw beyond the last place
     drawn: Ints = np.searchsorted(upto, np.minimum(rng.random(n) * upto[-1], below), side="right")
     return drawn

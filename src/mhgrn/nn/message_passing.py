@@ -16,10 +16,10 @@ RelationWeights = Literal["diagonal", "full", "basis"]
 
 
 class Messages(NamedTuple):
-    """What reaches the needed nodes by walks of 1 … K hops."""
+    """The messages that reach the needed nodes by walks of 1 … K hops."""
 
     z: Tensor  # [K, n, d] equation 7; 0 where no walk ends
-    log_d: Tensor  # [K, n] float64, log of the normaliser d without g; -inf where no walk ends
+    log_d: Tensor  # [K, n] float64, log of the normalizer d without g; -inf where no walk ends
 
 
 def multi_hop_messages(
@@ -32,17 +32,25 @@ def multi_hop_messages(
     needed: Tensor | None = None,
     edge_log_weight: Tensor | None = None,
 ) -> Messages:
-    """z_i^k = Σ over k-hop walks into i of α/d · W⁰_K ··· W⁰_{k+1} W^k_{r_k} ··· W¹_{r_1} x_j (equation 7).
+    """Compute z_i^k = Σ over k-hop walks into i of α/d · W⁰_K ··· W⁰_{k+1} W^k_{r_k} ··· W¹_{r_1} x_j (equation 7).
 
-    ``W`` is [K, m, d] (diagonal matrices) or [K, m, d, d]; ``W_pad`` holds W⁰_2 … W⁰_K as [K - 1, d] or [K - 1, d, d]. Walks may
-    repeat nodes, and walks through different nodes count separately. ``needed`` are the nodes i asked for, ascending; all by
-    default. Only what can reach them is computed, so rows of x that no walk of K hops carries there are never read.
-    ``edge_log_weight`` [E], in the order of ``batch.edge_index``, adds to log α of a walk the number of each edge it takes, as
-    often as it takes it; -inf shuts an edge. The derivative of log d by it is how often a walk is expected to use the edge.
+    Walks may repeat nodes, and walks through different nodes count separately.
+
+    Args:
+        x: [N, d] the paper's x.
+        weights: the structured attention.
+        W: [K, m, d] (diagonal matrices) or [K, m, d, d].
+        W_pad: W⁰_2 … W⁰_K as [K - 1, d] or [K - 1, d, d].
+        batch: the graphs.
+        backend: ``"compiled"`` (CPU kernels), ``"plain"`` (torch operations), ``"dense"`` (matrices, a readable reference) or
+            ``"auto"``: compiled on the CPU, plain elsewhere.
+        needed: [n] the nodes i to compute, ascending; all by default. Rows of x that cannot reach them are never read.
+        edge_log_weight: [E] in the order of ``batch.edge_index``. It is added to log α of a walk each time the walk takes the
+            edge; -inf removes an edge. The derivative of log d by it is the expected number of times a walk uses the edge.
 
     The sparse forms cost E·d + Σ_j in(j)·out(j)·d a hop, with in and out the numbers of relation *types* at a node, and never
-    multiply two attention weights: each state keeps the weighted mean of its messages and the logarithm of their weight, so
-    that any depth and any sharpness of attention stay exact. The dense form is the matrix recursion of the paper's algorithm 1.
+    multiply two attention weights: each state stores the weighted mean of its messages and the logarithm of their weight, which
+    stays exact at any depth and any sharpness of attention. The dense form is the matrix recursion of the paper's algorithm 1.
     """
     if needed is None:
         needed = torch.arange(batch.num_nodes, device=batch.concepts.device)
@@ -62,7 +70,7 @@ _BACKENDS = {"compiled": compiled.messages, "plain": torch_ops.messages, "dense"
 
 
 def _pad(z: Tensor, W_pad: Tensor) -> Tensor:
-    """W⁰_K ··· W⁰_{k+1} z^k, so that every length has K transformations behind it: the products are made once, for all nodes."""
+    """Compute W⁰_K ··· W⁰_{k+1} z^k, so that every length has K transformations. The products are computed once for all nodes."""
     width = W_pad.shape[-1]
     diagonal = W_pad.dim() == 2
     after = [W_pad.new_ones(width) if diagonal else torch.eye(width, dtype=W_pad.dtype, device=W_pad.device)]

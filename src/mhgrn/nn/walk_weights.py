@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 class WalkWeights(NamedTuple):
-    """The structured relational attention of a batch: log α of a walk is the sum of what it passes (equation 10).
+    """The structured relational attention of a batch: log α of a walk is the sum of the logits along it (equation 10).
 
-    g(φ(i)), the weight of a walk's last node, is a common factor of a node's messages and of their normaliser: it cancels.
+    g(φ(i)), the weight of a walk's last node, is a common factor of a node's messages and of their normalizer, so it cancels.
     """
 
     start: Tensor  # [N] f(φ(j), s) of every node

@@ -1,4 +1,4 @@
-"""Multi-hop messages as the paper's algorithm 1 has them, on padded tensors: the readable reference."""
+"""Multi-hop messages by the paper's algorithm 1 on padded tensors: a readable reference."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -13,14 +13,14 @@ from mhgrn.nn.walk_weights import WalkWeights
 
 @dataclass(frozen=True)
 class Matrices:
-    """The edges of a batch as one n × n matrix a relation and graph, n the size of the largest graph."""
+    """The edges of a batch as one n × n matrix per relation and graph, n being the size of the largest graph."""
 
     A: Tensor  # [G, m, n, n] float32; an edge given twice counts twice
     place: Tensor  # [N] a node's row within its graph
 
     @classmethod
     def of(cls, batch: GraphBatch, weight: Tensor | None = None) -> Self:
-        """With the edges' weights, or ones."""
+        """Build the matrices, with weights of edges or ones."""
         counts = torch.bincount(batch.batch, minlength=batch.num_graphs)
         first = counts.cumsum(0) - counts
         n = int(counts.max()) if batch.num_graphs else 0
@@ -45,7 +45,7 @@ def messages(
     n = A.shape[-1]
     u = _scaled_exp(weights.relation, (1,), x.dtype)[:, :, None, None]  # [G, m, 1, 1]
     T = _scaled_exp(weights.turn, (-2, -1), x.dtype)  # [m, m] or [G, m, m]
-    # the normaliser is one more channel, of ones, that no W changes
+    # the normalizer is one more channel, of ones, that no W changes
     X = x.new_zeros(G, 1, n, x.shape[1] + 1)
     X[batch.batch, 0, place] = _scaled_exp(weights.start, None, x.dtype)[:, None] * functional.pad(x, (0, 1), value=1.0)
     zs, log_ds = [], []
@@ -72,7 +72,7 @@ def _scaled_exp(logit: Tensor, dim: tuple[int, ...] | None, dtype: torch.dtype) 
 
 
 def _top(logit: Tensor, dim: tuple[int, ...] | None) -> Tensor:
-    """The largest finite logit, over all or over ``dim``."""
+    """Return the largest finite logit, over all or over ``dim``."""
     if not logit.numel():
         return logit.new_zeros((1,) * logit.dim())
     top = logit.detach().amax(dim or tuple(range(logit.dim())), keepdim=True)
@@ -80,7 +80,7 @@ def _top(logit: Tensor, dim: tuple[int, ...] | None) -> Tensor:
 
 
 def _log_scale(weights: WalkWeights, edge_log_weight: Tensor | None, batch: GraphBatch, K: int) -> Tensor:
-    """What the subtracted maxima take from log d: [K, N]."""
+    """Return what the subtracted maxima remove from log d: [K, N]."""
     hops = torch.arange(1, K + 1, device=weights.start.device)[:, None]
     a_hop = _top(weights.relation, (1,)).expand(batch.num_graphs, 1)  # [G, 1]
     if edge_log_weight is not None:

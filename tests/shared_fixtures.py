@@ -1,11 +1,13 @@
-"""Shared set-up: no network, small shared artefacts, and where real data sets may be found."""
+"""Set-up of all tests: no network, one thread, fixed random numbers, small shared artifacts, the place of real datasets."""
 
 import os
+import random
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -18,14 +20,22 @@ torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("repeatable")
 
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fix the random numbers of a test that sets no seed of its own."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real CommonsenseQA, OpenBookQA and ConceptNet, where they are."""
+    """The folder of real CommonsenseQA, OpenBookQA and ConceptNet; skips the test if there is none."""
     if not SHARED.is_dir():
-        pytest.skip(f"the real data sets are not at {SHARED}")
+        pytest.skip(f"the real datasets are not at {SHARED}")
     return SHARED
 
 

@@ -4,9 +4,9 @@ import json
 import os
 import random
 import signal
-import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,21 +203,26 @@ def test_a_build_stopped_anywhere_resumes_to_the_same_bytes(
 def test_a_killed_build_resumes_to_the_same_bytes(
     kills: int, many_facts: KnowledgeGraph, encoder: TextEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each build dies at a random one of its next renames of files: while it writes, or after a step or two."""
     monkeypatch.setattr("mhgrn.features.encoded.STEP", 5)
-    dice = random.Random(kills)
-    began = time.monotonic()
+    dice, replace = random.Random(kills), os.replace
     whole = contents(TripleSource(many_facts, None, encoder).plan().build(tmp_path / "whole").folder)
-    lasts = time.monotonic() - began
-    killed = 0
-    while killed < kills and not (tmp_path / "made").exists():
+    for _ in range(kills):
+        left = dice.randrange(1, 4)
         child = os.fork()
         if child == 0:
+
+            def dying(*args: Any, **options: Any) -> None:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                replace(*args, **options)
+
+            os.replace = dying
             TripleSource(many_facts, None, encoder).plan().build(tmp_path / "made")
             os._exit(0)
-        time.sleep(dice.uniform(0.02, 1.5 * lasts / kills))
-        os.kill(child, signal.SIGKILL)
-        killed += os.waitpid(child, 0)[1] == signal.SIGKILL
-    assert killed > 2
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert contents(TripleSource(many_facts, None, encoder).plan().build(tmp_path / "made").folder) == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "whole"]
 

@@ -161,6 +161,7 @@ def test_extracting_together_equals_one_by_one(seed: int, cap: int | None, degre
     assert (node, fact) == (len(found.concepts), len(found.head))
 
 
+@pytest.mark.long  # compiles the kernel for wider numbers
 def test_a_subgraph_may_have_more_nodes_than_16_bits_count() -> None:
     middles = MOST_NODES + 10
     graph = graph_of(middles + 2, {(hub, hub, middle) for hub in (0, 1) for middle in range(2, middles + 2)})

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
+from threading import Lock
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.compiled.threads import one_ahead
 from mhgrn.encoders._paths import PathEncoder
 from mhgrn.encoders.base import GraphEncoder, GraphEncoding
 from mhgrn.errors import UserError, did_you_mean
@@ -132,6 +134,7 @@ class QuestionAnswerer:
         self._knowledge = self._knowledge_of(run.graph)
         self._statement = run.about["data"].get("statement", "auto")
         self._first_head = run.config.preset == "as_published"
+        self._lock = Lock()  # grounding, extraction and features keep scratch arrays
 
     def ask(
         self,
@@ -167,14 +170,15 @@ class QuestionAnswerer:
     ) -> Answer:
         """Answer a :class:`~mhgrn.Question`; see :meth:`ask`."""
         shown = _Shown(paths, effects, attention)
-        return self._answer_batch([question], self._knowledge_with(facts), TextMemory(self.scorer), shown)[0]
+        prepared = self._prepare([question], self._knowledge_with(facts), TextMemory(self.scorer))
+        return self._answers(self._score(prepared), shown)[0]
 
     def ask_many(
         self,
         questions: Any,
         facts: Sequence[tuple[str, str, str]] = (),
         *,
-        batch_size: int = 32,
+        batch_size: int = 64,
         paths: int = 3,
         effects: bool = True,
         attention: bool = False,
@@ -196,16 +200,16 @@ class QuestionAnswerer:
         """
         if batch_size < 1:
             raise UserError(f"batch_size is {batch_size}; it should be 1 or more.")
-        shown = _Shown(paths, effects, attention)
+        shown, knowledge, memory = _Shown(paths, effects, attention), self._knowledge_with(facts), TextMemory(self.scorer)
         total = len(questions) if isinstance(questions, Sized) else None
-        return self._answers(track(questions_from(questions), "answering", total), self._knowledge_with(facts), batch_size, shown)
+        batches = _batches(track(questions_from(questions), "answering", total), batch_size)
 
-    def _answers(
-        self, questions: Iterator[Question], knowledge: "_Knowledge", batch_size: int, shown: "_Shown"
-    ) -> Iterator[Answer]:
-        memory = TextMemory(self.scorer)
-        while batch := list(islice(questions, batch_size)):
-            yield from self._answer_batch(batch, knowledge, memory, shown)
+        def prepare(batch: list[Question]) -> _Prepared:
+            return self._prepare(batch, knowledge, memory)
+
+        # from a stream, no question is taken before the answers to those before it are given
+        prepared = map(prepare, batches) if total is None else one_ahead(batches, prepare)
+        return (answer for batch in prepared for answer in self._answers(self._score(batch), shown))
 
     def walks(self, question: str, choices: Sequence[str], choice: str | None = None) -> WalkDistribution:
         """The distribution over walks behind a choice.
@@ -215,37 +219,42 @@ class QuestionAnswerer:
             choices: Two or more choices.
             choice: One of the choices. By default the answer.
         """
-        read = self._read([Question.asked(question, choices)], self._knowledge, TextMemory(self.scorer))
+        read = self._score(self._prepare([Question.asked(question, choices)], self._knowledge, TextMemory(self.scorer)))
         if choice is not None and choice not in choices:
             raise UserError(f"{choice!r} is not one of the choices.{did_you_mean(choice, choices)}")
         number = read.best[0] if choice is None else list(choices).index(choice)
         return WalkDistribution.of(read.encoding, read.batch, number, self._first_head)
 
-    def _answer_batch(
-        self, questions: Sequence[Question], knowledge: "_Knowledge", memory: TextMemory, shown: "_Shown"
-    ) -> list[Answer]:
-        read = self._read(questions, knowledge, memory)
-        decoded = [self._decode(read, q, shown) for q in range(len(questions))]
+    def _prepare(self, questions: Sequence[Question], knowledge: "_Knowledge", memory: TextMemory) -> "_Prepared":
+        """Ground, extract and encode the statements of questions: everything that comes before the model."""
+        stems = [question.stem for question in questions for _ in question.choices]
+        choices = [choice for question in questions for choice in question.choices]
+        with self._lock, torch.inference_mode():
+            subgraphs = self._subgraphs(questions, knowledge)
+            graphs = self.scorer.graphs(subgraphs, knowledge.graph)
+            text, truncated = memory.text(stems, choices)
+        return _Prepared(questions, knowledge, subgraphs, graphs, text, truncated)
+
+    def _score(self, prepared: "_Prepared") -> "_Read":
+        with torch.inference_mode():
+            score, encoding = self.scorer(prepared.text, prepared.graphs)
+        batch = prepared.graphs.batch
+        sizes = [len(question.choices) for question in prepared.questions]
+        return _Read(
+            **vars(prepared),
+            first=np.cumsum([0, *sizes]).tolist(),
+            batch=batch if batch.concepts.device.type == "cpu" else batch.to("cpu"),
+            score=score,
+            encoding=encoding,
+            probabilities=probabilities(score, sizes),
+            best=best_choices(score, sizes),
+        )
+
+    def _answers(self, read: "_Read", shown: "_Shown") -> list[Answer]:
+        decoded = [self._decode(read, q, shown) for q in range(len(read.questions))]
         if shown.effects and self.run.model.graph_encoder.uses_graph:
             decoded = self._with_effects(read, decoded, shown.paths)
         return [self._to_answer(read, q, found, shown) for q, found in enumerate(decoded)]
-
-    def _read(self, questions: Sequence[Question], knowledge: "_Knowledge", memory: TextMemory) -> "_Read":
-        """Ground, extract, encode and score the statements of questions."""
-        graph = knowledge.graph
-        stems = [question.stem for question in questions for _ in question.choices]
-        choices = [choice for question in questions for choice in question.choices]
-        sizes = [len(question.choices) for question in questions]
-        subgraphs = self._subgraphs(questions, knowledge)
-        with torch.inference_mode():
-            text, truncated = memory.text(stems, choices)
-            graphs = self.scorer.graphs(subgraphs, graph)
-            score, encoding = self.scorer(text, graphs)
-        batch = graphs.batch if graphs.batch.concepts.device.type == "cpu" else graphs.batch.to("cpu")
-        of_choices = probabilities(score, sizes)
-        first = np.cumsum([0, *sizes]).tolist()
-        best = best_choices(score, sizes)
-        return _Read(questions, first, knowledge, subgraphs, text, truncated, graphs, batch, score, encoding, of_choices, best)
 
     def _subgraphs(self, questions: Sequence[Question], knowledge: "_Knowledge") -> list[Subgraph]:
         statements: list[str] = []
@@ -381,16 +390,22 @@ class _Knowledge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A batch of questions after the model. Question q has the statements first[q] … first[q + 1] - 1."""
+class _Prepared:
+    """A batch of questions before the model."""
 
     questions: Sequence[Question]
-    first: list[int]
     knowledge: _Knowledge
     subgraphs: list[Subgraph]
-    text: TextVectors
-    truncated: list[bool]
     graphs: Graphs
+    text: TextVectors
+    truncated: list[bool]  # whether a statement's text was
+
+
+@dataclass(frozen=True)
+class _Read(_Prepared):
+    """A batch of questions after the model. Question q has the statements first[q] … first[q + 1] - 1."""
+
+    first: list[int]
     batch: GraphBatch  # of ``graphs``, in main memory
     score: Tensor
     encoding: GraphEncoding
@@ -408,6 +423,11 @@ class _Read:
         """The features of some of the batch's concepts."""
         known, row = self._feature_rows
         return self.graphs.features[torch.from_numpy(row[np.searchsorted(known, concepts.numpy())])]
+
+
+def _batches(questions: Iterator[Question], size: int) -> Iterator[list[Question]]:
+    while batch := list(islice(questions, size)):
+        yield batch
 
 
 def _share(path: ReasoningPath) -> float:

@@ -17,12 +17,14 @@ from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import Scores
 from mhgrn.runs import Run
 from mhgrn.subgraphs.extract import Subgraph
-from mhgrn.text.encoder import BATCH, match
+from mhgrn.text.encoder import match
 from mhgrn.text.tokens import Tokens
 
 Precision = Literal["float32", "bfloat16", "float16"]
 CPU = torch.device("cpu")
 ROUNDING = 2e-6  # of a score in float32, relative; the last digits depend on the batch
+GROUP_COST = 32  # of running the text encoder once, in tokens
+GROUP_TOKENS = 2048  # of texts encoded at once; bounds the memory
 MEMORIZED = 200_000  # texts; their vectors take a few hundred megabytes
 
 
@@ -130,7 +132,7 @@ class TextMemory:
         graph_encoder = scorer.run.model.graph_encoder
         self._is_used = graph_encoder.uses_text and not graph_encoder.uses_tokens and self.encoder.encoding == "separate"
         self._row: dict[str, int] = {}
-        self._vectors = torch.empty(0, self.encoder.width, device=scorer.device)
+        self._vectors: list[Tensor] = []
         self._truncated: set[str] = set()
 
     def text(self, stems: Sequence[str], choices: Sequence[str]) -> tuple[TextVectors, list[bool]]:
@@ -142,29 +144,57 @@ class TextMemory:
             return found, [some and self._is_truncated(stem, choice) for stem, choice in zip(stems, choices, strict=True)]
         texts = {*stems, *choices}
         if len(self._row) + len(texts) > MEMORIZED:
-            self._row, self._vectors = {}, self._vectors[:0]
+            self._row, self._vectors = {}, []
         self._add(texts - self._row.keys())
-        q, a = (self._vectors[[self._row[text] for text in side]] for side in (stems, choices))
+        q, a = (self._vectors[0][[self._row[text] for text in side]] for side in (stems, choices))
         truncated = self._truncated
         return TextVectors(match(q, a)), [
             stem in truncated or choice in truncated for stem, choice in zip(stems, choices, strict=True)
         ]
 
     def _add(self, texts: set[str]) -> None:
-        ordered = sorted(texts, key=lambda text: (len(text), text))  # texts of similar length need little padding
-        vectors = [self._vectors]
-        for start in range(0, len(ordered), BATCH):
-            part, before = ordered[start : start + BATCH], self.encoder.truncated
-            vectors.append(self.encoder.embed(part).float())
-            if self.encoder.truncated > before:
-                self._truncated |= {text for text in part if self._is_truncated(text)}
-        self._row |= {text: len(self._row) + i for i, text in enumerate(ordered)}
-        self._vectors = torch.cat(vectors)
+        if not texts:
+            return
+        ordered, most = sorted(texts), self.encoder.settings.max_length
+        lengths = [len(tokens) for tokens in self.encoder.tokenizer(ordered)["input_ids"]]
+        self._truncated |= {text for text, length in zip(ordered, lengths, strict=True) if length > most}
+        for group in group_by_length([min(length, most) for length in lengths]):
+            part = [ordered[i] for i in group]
+            self._row |= {text: len(self._row) + i for i, text in enumerate(part)}
+            self._vectors.append(self.encoder.embed(part).float())
+        self._vectors = [torch.cat(self._vectors)]
 
-    def _is_truncated(self, *texts: str) -> bool:
+    def _is_truncated(self, stem: str, choice: str) -> bool:
         before = self.encoder.truncated
-        _ = self.encoder.embed(texts) if len(texts) == 1 else self.encoder.sentences([texts[0]], [texts[1]])
+        self.encoder.sentences([stem], [choice])
         return self.encoder.truncated > before
+
+
+def group_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Group texts by their number of tokens so that padding each group to its longest text costs least.
+
+    Every group costs the tokens of its padded texts and a constant (dynamic programming over the distinct lengths).
+
+    >>> group_by_length([3, 20, 3, 4, 21] + [3] * 60)[1]
+    [1, 4]
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    distinct = sorted(set(lengths))
+    before = [0]  # texts with fewer tokens than each distinct length, then all
+    for length in distinct:
+        before.append(before[-1] + lengths.count(length))
+    best = [(0, 0)]  # for the first n distinct lengths: cost, and where the last group starts
+    for end, length in enumerate(distinct, start=1):
+        best.append(min((best[start][0] + (before[end] - before[start]) * length + GROUP_COST, start) for start in range(end)))
+    groups: list[list[int]] = []
+    end = len(distinct)
+    while end:
+        start = best[end][1]
+        part = order[before[start] : before[end]]
+        size = max(1, GROUP_TOKENS // distinct[end - 1])
+        groups[:0] = [part[i : i + size] for i in range(0, len(part), size)]
+        end = start
+    return groups
 
 
 def find_device(name: str | torch.device) -> torch.device:

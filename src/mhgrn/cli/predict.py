@@ -22,7 +22,7 @@ def predict(
     effects: Annotated[
         bool, typer.Option("--effects", help="Add the answer's probability without each fact shown, and without the graph.")
     ] = False,
-    batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 64,
     device: Device = "cpu",
 ) -> None:
     """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""

@@ -1,10 +1,14 @@
-"""Parallel runs of compiled kernels, which release the global interpreter lock, in as many threads as torch uses."""
+"""Threads: compiled kernels in parallel, and preparing the next item while the last one is used."""
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
@@ -33,3 +37,15 @@ def parallel_for(task: Callable[[int, int], None], count: int) -> None:
     cuts = [count * part // parts for part in range(parts + 1)]
     for _ in _pools[threads].map(task, cuts[:-1], cuts[1:]):
         pass
+
+
+def one_ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
+    """Yield ``make(item)`` for every item, in order. A thread makes the next one while the caller uses the last."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        coming: Future[Made] | None = None
+        for item in items:
+            ready, coming = coming, thread.submit(make, item)
+            if ready is not None:
+                yield ready.result()
+        if coming is not None:
+            yield coming.result()

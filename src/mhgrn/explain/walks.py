@@ -23,6 +23,7 @@ from itertools import pairwise
 from typing import Self
 
 import numpy as np
+from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
@@ -88,15 +89,17 @@ class WalkDistribution:
             raise UserError(f"the batch has {batch.num_graphs} graphs, numbered from 0; there is no graph {graph}.")
         self.batch, self.graph, self.pool = batch, graph, dict(pool)
         self._graph = WalkGraph.of(batch, graph)
-        start, relation, turn = (w.detach().double().cpu().numpy() for w in trace.weights)
-        turn = turn[graph] if turn.ndim == 3 else turn
-        g = self._graph
-        self._start = start[g.first : g.first + g.size]  # [n] f
-        self._relation, self._turn = relation[graph], turn  # δ [m] and τ [m, m]
+        g, weights = self._graph, trace.weights
+        turn = _numbers(weights.turn[graph] if weights.turn.dim() == 3 else weights.turn)
+        self._start = _numbers(weights.start[g.first : g.first + g.size])  # [n] f
+        self._relation, self._turn = _numbers(weights.relation[graph]), turn  # δ [m] and τ [m, m]
         self._delta = self._relation[g.state_relation]  # [states]
         self._tau = turn[g.state_relation[g.turn_state], g.exit_relation[g.turn_exit]]  # [turns]
         self.hops = trace.length.shape[1]  # K
-        self.lengths = {node: _length_row(trace, node) for node in pool}  # len(k | i) for k = 0 … K; 0 is i itself
+        rows = [trace.row(node) for node in pool]
+        self.lengths = dict(
+            zip(pool, _lengths(_numbers(trace.length[rows])), strict=True)
+        )  # len(k | i) for k = 0 … K; 0 is i itself
         self._into, self._leaving = self._forward()
         share = np.zeros((self.hops, g.size))  # pool_i · len(k | i)
         for node, mass in pool.items():
@@ -105,8 +108,7 @@ class WalkDistribution:
             log_share = np.log(share)
         log_d = np.stack([_log_sum(into, g.state_node, g.size) for into in self._into])
         read = np.zeros(share.shape, dtype=bool)  # the layer may skip walks into some nodes (``walks_to``)
-        for node in pool:
-            read[:, node - g.first] = np.isfinite(trace.log_d[:, trace.row(node)].detach().cpu().numpy())
+        read[:, [node - g.first for node in pool]] = np.isfinite(_numbers(trace.log_d[:, rows]))
         reached = np.isfinite(log_d) & read & (share > 0)
         # added to log α of a walk gives log p: [K, n]
         self._to_log_p = np.where(reached, log_share - np.where(reached, log_d, 0), -np.inf)
@@ -190,6 +192,10 @@ class WalkDistribution:
         for a, r, b in zip(local, relations, local[1:], strict=False):
             if (a, r, b) not in g.edge_set:
                 raise UserError(f"no edge of relation {r} leads from node {a + g.first} to node {b + g.first}.")
+        return self._log_weight(local, relations)
+
+    def _log_weight(self, local: list[int], relations: list[int]) -> float:
+        """log α of a walk of the graph, by its nodes' numbers in the graph."""
         total = self._start[local[0]] + self._relation[relations].sum()
         return float(total + sum(self._turn[r, following] for r, following in pairwise(relations)))
 
@@ -201,10 +207,9 @@ class WalkDistribution:
         return float(np.exp(self._to_log_p[len(relations) - 1, nodes[-1] - self._graph.first] + log_weight))
 
     def _walk(self, nodes: list[int], relations: list[int], ties: int) -> Walk:
-        nodes = [node + self._graph.first for node in nodes]
-        log_weight = self.log_weight(nodes, relations)
-        end = nodes[-1] - self._graph.first
-        return Walk(nodes, relations, log_weight, float(np.exp(self._to_log_p[len(relations) - 1, end] + log_weight)), ties)
+        log_weight = self._log_weight(nodes, relations)
+        probability = float(np.exp(self._to_log_p[len(relations) - 1, nodes[-1]] + log_weight))
+        return Walk([node + self._graph.first for node in nodes], relations, log_weight, probability, ties)
 
     # ---- all walks at once
 
@@ -286,13 +291,17 @@ def named_fact(batch: GraphBatch, graph: KnowledgeGraph, source: int, relation: 
     return Fact(names[0], graph.schema.relations[relation % half].name, names[1])
 
 
-def _length_row(trace: LayerTrace, node: int) -> Floats:
-    """Return len(k | node) for k = 0 … K; k = 0 is the node itself, which has mass only with ``zero_hop``."""
-    row = trace.length[trace.row(node)].detach().double().cpu().numpy()
-    itself = 1.0 - row.sum()
-    if itself < ROUNDING:
-        itself, row = 0.0, row / row.sum()
-    return np.concatenate([[itself], row])
+def _numbers(tensor: Tensor) -> Floats:
+    numbers: Floats = tensor.detach().double().cpu().numpy()
+    return numbers
+
+
+def _lengths(rows: Floats) -> Floats:
+    """[n, K + 1] len(k | node) for k = 0 … K, from [n, K]; k = 0 is the node itself, which has mass with ``zero_hop`` only."""
+    total = rows.sum(1, keepdims=True)
+    itself = 1.0 - total
+    is_rounding = itself < ROUNDING
+    return np.concatenate([np.where(is_rounding, 0.0, itself), np.where(is_rounding, rows / total, rows)], axis=1)
 
 
 def _log_sum(value: Floats, index: Ints, count: int) -> Floats:

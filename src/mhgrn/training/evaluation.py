@@ -5,13 +5,14 @@ from typing import Any
 
 import torch
 
+from mhgrn.compiled.threads import one_ahead
 from mhgrn.errors import UserError
 from mhgrn.progress import track
 from mhgrn.runs import Run
 from mhgrn.scoring import probabilities
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn.training.checks import telling_of_memory
-from mhgrn.training.examples import Examples, one_ahead
+from mhgrn.training.examples import Examples
 
 
 def evaluate(run: Run, data: PreparedData, split: str, device: str | torch.device | None = None) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 """Prepared questions as batches: loaded one step ahead and scored."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,21 +19,7 @@ from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.cache import SentenceVectors, TokenStates
 from mhgrn.training.sampling import Numbers
 
-Item = TypeVar("Item")
-Made = TypeVar("Made")
-LARGE = 1_000_000  # facts of a data set
-
-
-def one_ahead(items: Iterable[Item], make: Callable[[Item], Made]) -> Iterator[Made]:
-    """Yield ``make(item)`` for every item, in order. A thread makes the next one while the caller uses the last."""
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        coming: Future[Made] | None = None
-        for item in items:
-            ready, coming = coming, thread.submit(make, item)
-            if ready is not None:
-                yield ready.result()
-        if coming is not None:
-            yield coming.result()
+LARGE = 1_000_000  # facts of a dataset
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from mhgrn.compiled.threads import one_ahead
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
@@ -42,7 +43,7 @@ from mhgrn.training.checkpoints import (
 from mhgrn.training.checks import beats_guessing, check_finite, collapse, telling_of_memory
 from mhgrn.training.distributed import Processes
 from mhgrn.training.evaluation import accuracy, count_right
-from mhgrn.training.examples import Examples, QuestionBatch, from_guessing, largest_spread, one_ahead, question_losses
+from mhgrn.training.examples import Examples, QuestionBatch, from_guessing, largest_spread, question_losses
 from mhgrn.training.metrics import Record
 from mhgrn.training.optimizer import learning_rate_factor, make_optimiser
 from mhgrn.training.sampling import Numbers, batches, batches_of_like_length, share, shuffled, training_subset

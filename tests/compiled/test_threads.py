@@ -1,10 +1,12 @@
+"""Items are made one ahead, by a thread."""
+
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from mhgrn.training.examples import one_ahead
+from mhgrn.compiled.threads import one_ahead
 
 
 def test_one_is_made_ahead_in_order_and_never_two() -> None:

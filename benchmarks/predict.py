@@ -75,12 +75,16 @@ class StageTimes:
         return found
 
 
+def questions_file(data: Path, split: str) -> Path:
+    return next((data / "csqa").glob(f"{split}*.jsonl"))
+
+
 def trained_run(data: Path, work: Path) -> Path:
     """A run trained for one epoch on the first questions."""
     questions = work / "questions"
     questions.mkdir()
     for split, count in (("train", TRAINED_ON), ("dev", 50)):
-        lines = (data / "csqa" / f"{split}_rand_split.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:count]
+        lines = questions_file(data, split).read_text(encoding="utf-8").splitlines(keepends=True)[:count]
         (questions / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     graph = mhgrn.KnowledgeGraph.load(graph_of(data, None, work))
     prepared = mhgrn.prepare(questions, graph, work / "prepared")
@@ -136,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         qa = mhgrn.load(options.run or trained_run(options.data, Path(work)))
-        questions = list(read_questions(options.data / "csqa" / "dev_rand_split.jsonl"))[: options.questions]
+        questions = list(read_questions(questions_file(options.data, "dev")))[: options.questions]
         print(f"{len(questions):,} questions, batches of {options.batch_size}")
         with StageTimes() as stages:
             numbers = {

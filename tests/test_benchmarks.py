@@ -180,6 +180,16 @@ def ask_about_the_chain(data: Path) -> None:
         (data / "csqa" / f"{split}.jsonl").write_text(text, encoding="utf-8")
 
 
+def test_predict_measures_batches_against_single_questions(assertions: Path, numbers: Run) -> None:
+    ask_about_the_chain(assertions)
+    found = numbers("predict", "--data", assertions, "--rounds", 1, "--part", 2, "--batch-size", 2)
+    for effects in ("without effects", "with effects"):
+        assert found[effects]["speedup"]["cpu"]["median"] > 0
+        stages = found[effects]["stages"]
+        assert all(stages[form][stage] > 0 for form in ("batched", "single") for stage in ("text", "graph", "decoding"))
+        assert (stages["batched"]["effects"] > 0) == (effects == "with effects")
+
+
 def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_path: Path, numbers: Run) -> None:
     ask_about_the_chain(assertions)
     depths = ["--start-depths", 1, 3, "--depths", 2, "--epochs", 2, "--seeds", 1, "--train", 4, "--dev", 2]

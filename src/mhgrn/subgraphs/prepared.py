@@ -283,7 +283,7 @@ def _grounded(questions: Sequence[Question], grounder: Grounder, statement: str)
 
 class _Written(NamedTuple):
     report: dict[str, Any]
-    nodes_fingerprint: str  # of the nodes of all subgraphs; with the graph's fingerprint it stands for their facts too
+    nodes_fingerprint: str  # of the nodes of all subgraphs; with the graph they determine the facts
 
 
 def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_]) -> _Written:

@@ -28,7 +28,7 @@ test: check  ## check style, types and imports, run the tests
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 test-long: check  ## `make test` plus the tests that take minutes
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=thorough
 
 check: $(READY)  ## check style, types and import layers
 	$(BIN)/ruff check .

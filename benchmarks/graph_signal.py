@@ -1,21 +1,21 @@
-"""What does the graph know? Regressions on the text and on numbers that can be read off a question's graph.
+"""Information in the graph alone: logistic regressions on text vectors and on counts taken from a question's graph.
 
     python benchmarks/graph_signal.py --data PREPARED [--features FOLDER] [--seeds 3] [--json FILE]
 
-No network is trained: each row is a logistic regression over the choices, on the frozen built-in encoder's text vectors s and
+No graph network is trained. Each row is a logistic regression over the choices, on the text vectors s of the frozen built-in
+encoder and on:
 
 - counts: for each relation and direction log (1 + facts) from the question's concepts to the choice's, and from other concepts;
-- links: how many of the question's concepts touch the choice's, once each; the same weighted by their degrees in the whole graph;
-  and how many neighbours they have in common, in four such forms, with the degree of the choice's concepts;
+- links: the number of the question's concepts adjacent to the choice's, each counted once; the same weighted by their degrees in
+  the whole graph; their number of common neighbors, in four such forms; and the degree of the choice's concepts;
 - asked: weights of counts and links that depend on the question, through 16 numbers made of its vector;
-- features: the node features of question and choice, means over their concepts: the choice's, its product with the question's text,
-  and the product of both.
+- features: the mean node features of the question's and of the choice's concepts: the choice's, its product with the question's
+  text, and the product of both.
 
-Dev accuracy, at the epoch that is best on dev, by seed. Test is not looked at.
+Prints the dev accuracy of the best epoch on dev, by seed. The test split is not used.
 """
 
 import argparse
-import json
 import statistics
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from measuring import add_json_option, write_json
 from mhgrn.config import Config
 from mhgrn.features import open_features
 from mhgrn.kg import KnowledgeGraph
@@ -40,7 +41,7 @@ EPOCHS, BATCH, RATE, WARM_UP, WEIGHT_DECAY, DROPOUT, ASKED = 6, 32, 1e-3, 150, 0
 
 
 def counts_of(graph: Subgraph, relations: int) -> NDArray[Any]:
-    """log (1 + facts) between question and choice, and between others and choice, by relation and direction."""
+    """log (1 + facts) between question and choice, and between other concepts and choice, by relation and direction."""
     found = np.zeros((2, 2 * relations))
     types = graph.types[graph.head], graph.types[graph.tail]
     for row, kind in enumerate((QUESTION, OTHER)):
@@ -51,7 +52,7 @@ def counts_of(graph: Subgraph, relations: int) -> NDArray[Any]:
 
 
 def links_of(graph: Subgraph, kg: KnowledgeGraph, degree: NDArray[Any]) -> NDArray[Any]:
-    """What the question's concepts have to do with the choice's, whatever the relation."""
+    """Adjacency and common neighbors of the question's and the choice's concepts, over all relations."""
     asked, chosen = (graph.concepts[graph.types == kind] for kind in (QUESTION, ANSWER))
     found = np.zeros(9)
     of_choice = {int(a): kg.neighbors(a) for a in chosen}
@@ -84,7 +85,7 @@ def node_features(data: PreparedData, s: Tensor, source: str, kg: KnowledgeGraph
 
 
 class Regression(nn.Module):
-    """All weights begin at 0."""
+    """Logistic regression; all weights start at 0."""
 
     def __init__(self, text: int, graph: int, query: int) -> None:
         super().__init__()
@@ -104,21 +105,21 @@ class Regression(nn.Module):
 
 
 def accuracy(text: Tensor, graph: Tensor, query: int, answer: Tensor, splits: dict[str, range], seed: int) -> float:
-    """The best of dev over the epochs, in per cent."""
+    """Best dev accuracy of all epochs, in percent."""
     torch.manual_seed(seed)
     model = Regression(text.shape[-1], graph.shape[-1], query)
     train, dev = torch.tensor(splits["train"]), torch.tensor(splits["dev"])
     steps = EPOCHS * -(-len(train) // BATCH)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=WEIGHT_DECAY)
-    rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min(1.0, (i + 1) / WARM_UP) * max(0.0, 1 - i / steps))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=WEIGHT_DECAY)
+    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: min(1.0, (i + 1) / WARM_UP) * max(0.0, 1 - i / steps))
     best = 0.0
     for _ in range(EPOCHS):
         model.train()
         for part in torch.split(train[torch.randperm(len(train))], BATCH):
             loss = functional.cross_entropy(model(text[part], graph[part]), answer[part])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
             rate.step()
         model.eval()
         with torch.no_grad():
@@ -128,10 +129,10 @@ def accuracy(text: Tensor, graph: Tensor, query: int, answer: Tensor, splits: di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="prepared questions, all with as many choices")
-    parser.add_argument("--features", help="node features, as the setting `features` names them")
+    parser.add_argument("--data", type=Path, required=True, help="prepared questions, all with the same number of choices")
+    parser.add_argument("--features", help="node features, as in the setting `features`")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write the accuracies to this file")
+    add_json_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = PreparedData.load(options.data)
@@ -168,8 +169,7 @@ def main() -> None:
         shaped = text.view(len(answer), choices, -1), graph.reshape(len(answer), choices, -1)
         found[name] = [accuracy(*shaped, query, answer, data.splits, seed) for seed in range(options.seeds)]
         print(f"{name:<38} {statistics.mean(found[name]):5.1f}   {'  '.join(f'{x:.1f}' for x in found[name])}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, found)
 
 
 if __name__ == "__main__":

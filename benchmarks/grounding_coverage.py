@@ -1,10 +1,10 @@
-"""Is what a question is about found in it? CommonsenseQA names the concept each question was written around.
+"""Coverage of grounding: CommonsenseQA names the concept that each question was written around. Is it found?
 
     mhgrn kg build ../shared/data/conceptnet/assertions-en.csv.gz -o graph/
     python benchmarks/grounding_coverage.py --kg graph/ [--data ../shared/data] [--split dev] [--json FILE]
 
 Counts the questions whose ``question_concept`` is among the concepts of every one of their statements, on the question's side or
-the answer's, by the same name or by the same lemmas; and why it is not where it is not, first reason that applies.
+the answer's, by the same name or by the same lemmas. For the others it counts the first reason that applies.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from measuring import add_json_option, write_json
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.lemmas import DETERMINERS, LONGEST, STOP_WORDS, concept_pattern, lemma, lemmatize, respelt, tokenize
@@ -95,17 +96,17 @@ def measure(questions: list[dict[str, Any]], graph: KnowledgeGraph, published: b
         "found": dict(found),
         "missed": dict(reasons.most_common()),
         "examples": examples,
-        "question concepts a statement": concepts / statements,
+        "question concepts per statement": concepts / statements,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kg", type=Path, required=True, help="a graph made by `mhgrn kg build`")
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder that holds csqa/")
+    parser.add_argument("--kg", type=Path, required=True, help="folder of a built graph")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder that holds csqa")
     parser.add_argument("--split", choices=("dev", "train"), default="dev")
-    parser.add_argument("--examples", action="store_true", help="name the concepts missed")
-    parser.add_argument("--json", type=Path, help="write the counts to this file")
+    parser.add_argument("--examples", action="store_true", help="also print the concepts that were missed")
+    add_json_option(parser)
     options = parser.parse_args()
     graph = KnowledgeGraph.load(options.kg)
     lines = (options.data / "csqa" / f"{options.split}_rand_split.jsonl").read_text(encoding="utf-8").splitlines()
@@ -113,8 +114,8 @@ def main() -> None:
     result = {}
     for label, published in (("default", False), ("published", True)):
         result[label] = counts = measure(questions, graph, published)
-        each = counts["question concepts a statement"]
-        print(f"{label} rules: {counts['questions']:,} questions, {each:.2f} question concepts a statement")
+        each = counts["question concepts per statement"]
+        print(f"{label} rules: {counts['questions']:,} questions, {each:.2f} question concepts per statement")
         for what, count in counts["found"].items():
             print(f"  {count:6,} {count / counts['questions']:6.1%}  {what}")
         there = counts["questions"] - sum(n for why, n in counts["missed"].items() if why.startswith("not in the"))
@@ -127,8 +128,7 @@ def main() -> None:
                 f"  {count:6,} {count / counts['questions']:6.1%}  missed, {why}"
                 + (f" {counts['examples'][why]}" if options.examples else "")
             )
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

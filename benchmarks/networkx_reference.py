@@ -1,7 +1,7 @@
-"""Grounding and extraction the plain way: networkx, dictionaries, one statement after the other, nothing kept between them.
+"""A plain version of grounding and extraction: networkx and dictionaries, one statement at a time, no caches.
 
-What ``grounding.grounder`` and ``subgraphs.extract`` must give, written from the rules of docs/grounding.md alone. Slow on
-purpose: tests compare with it, benchmarks measure against it.
+It defines the output of ``grounding.grounder`` and ``subgraphs.extract`` and is written from the rules of docs/grounding.md
+alone. It is slow: tests compare with it, and benchmarks measure against it.
 
     from networkx_reference import extract, ground, load
 
@@ -62,7 +62,7 @@ def load(graph: KnowledgeGraph) -> ReferenceGraph:
 
 
 def ground(ref: ReferenceGraph, statement: str, choice: str) -> tuple[list[int], list[int]]:
-    """The numbers of the question's and of the answer's concepts, sorted."""
+    """Return the sorted numbers of the question's and of the answer's concepts."""
     answer = find_concepts(ref, choice, [])
     question = find_concepts(ref, statement, without_marks(tokenize(choice))) - answer
     if not question:
@@ -77,7 +77,7 @@ def ground(ref: ReferenceGraph, statement: str, choice: str) -> tuple[list[int],
 
 
 def find_concepts(ref: ReferenceGraph, text: str, answer: list[str]) -> set[str]:
-    """Candidates for every span of the text that is not the answer, then what is kept of each span's."""
+    """Look up every span of the text that is not the answer, and keep some of its candidates."""
     words = tokenize(text)
     found: set[str] = set()
     for start in range(len(words)):
@@ -99,22 +99,22 @@ def find_concepts(ref: ReferenceGraph, text: str, answer: list[str]) -> set[str]
 
 
 def look_up(ref: ReferenceGraph, words: list[str]) -> set[str]:
-    """The concepts with the lemmas of these words, in another spelling, written as one word, or misspelt."""
+    """The concepts with the lemmas of these words, in another spelling, written as one word, or misspelled."""
     lemmas = [lemma(word) for word in words]
     found = ref.patterns.get(tuple(lemmas)) or ref.patterns.get(tuple(lemma(respelt(root)) for root in lemmas)) or set()
     if len(words) == 2:
         found = found | ref.patterns.get((lemma(words[0] + words[1]),), set())
-    if neighbour_count(ref, found) <= 1:
+    if neighbor_count(ref, found) <= 1:
         found = found | look_up_misspelt(ref, words)
     return found
 
 
 def look_up_misspelt(ref: ReferenceGraph, words: list[str]) -> set[str]:
-    """If one word is none: the concepts with one a letter away in its place; of several such, those with the most neighbours."""
+    """If exactly one word is misspelled: concepts with a word one edit away in its place; the best-connected ones if several."""
     wrong = {}
     for place, word in enumerate(words):
         if len(word) >= 5 and word.isascii() and word.isalpha() and not is_english(word):
-            if neighbour_count(ref, ref.patterns.get((lemma(word),), set())) > 1:
+            if neighbor_count(ref, ref.patterns.get((lemma(word),), set())) > 1:
                 continue
             meant = sorted({lemma(other) for other in one_edit_away(word) if other in ref.words and other != word})
             if meant:
@@ -125,17 +125,17 @@ def look_up_misspelt(ref: ReferenceGraph, words: list[str]) -> set[str]:
         for place, meant in wrong.items():
             for root in meant:
                 names = ref.patterns.get(tuple(root if i == place else lemma(word) for i, word in enumerate(words)), set())
-                if neighbour_count(ref, names) > most:
-                    best, most = names, neighbour_count(ref, names)
+                if neighbor_count(ref, names) > most:
+                    best, most = names, neighbor_count(ref, names)
     return best
 
 
-def neighbour_count(ref: ReferenceGraph, names: set[str]) -> int:
+def neighbor_count(ref: ReferenceGraph, names: set[str]) -> int:
     return sum(len(ref.simple[ref.numbers[name]]) for name in names)
 
 
 def keep(ref: ReferenceGraph, candidates: set[str], readings: list[list[str]]) -> set[str]:
-    """The three shortest candidates, each by its lemma if that is one of them, and what the span spells out."""
+    """The three shortest candidates, each replaced by its lemma if that is one of them, and exact matches of the span."""
     candidates = set(candidates)
     for name in list(candidates):
         words = tokenize(name)
@@ -156,7 +156,7 @@ def keep(ref: ReferenceGraph, candidates: set[str], readings: list[list[str]]) -
 
 
 def find_words(ref: ReferenceGraph, text: str) -> set[str]:
-    """The last resort: single words by lemma or else as they are, and the text as a whole."""
+    """Fallback: single words, by lemma or as written, and the whole text."""
     found = set()
     for word in tokenize(text):
         found.add(lemma(word) if lemma(word) in ref.numbers else word)

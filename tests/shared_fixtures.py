@@ -17,7 +17,9 @@ from mhgrn.starter import FACTS, HERE
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 torch.set_num_threads(1)
-settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+# The same examples in every run. `make test-long` tries more of them (--hypothesis-profile=thorough).
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=50)
+settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=200)
 settings.load_profile("repeatable")
 
 

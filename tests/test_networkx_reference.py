@@ -1,4 +1,4 @@
-"""Grounding and extraction against the plain networkx version, which shares no code with them but words and lemmas."""
+"""Grounding and extraction against the plain networkx version, which shares only tokens and lemmas with them."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ from mhgrn.subgraphs.extract import Extractor
 
 
 def check(graph: KnowledgeGraph, statements: list[tuple[str, str]]) -> int:
-    """Compare every (statement, choice); the number of facts seen."""
+    """Compare every (statement, choice); return the number of facts in all subgraphs."""
     ref, grounder, extractor = reference.load(graph), Grounder(graph), Extractor(graph)
     facts = 0
     for statement, choice in statements:
@@ -42,7 +42,7 @@ def statements_of(path: Path, builder: str, first: int, count: int) -> list[tupl
     return found
 
 
-def test_the_starter_set(starter_graph: KnowledgeGraph) -> None:
+def test_starter_questions(starter_graph: KnowledgeGraph) -> None:
     statements = [s for split in ("dev", "test") for s in statements_of(HERE / f"{split}.jsonl", "fill-in-the-blank", 0, 40)]
     assert len(statements) == 400
     assert check(starter_graph, statements) > 1000
@@ -70,11 +70,11 @@ choices = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 facts = st.tuples(st.sampled_from(NAMES), st.sampled_from(["IsA", "AtLocation"]), st.sampled_from(NAMES))
 
 
-# As many as hypothesis likes to leave out: a graph without most names finds nothing.
+# Few names are missing, or all but a few: otherwise hypothesis drops most names, and nothing is found.
 absent = st.one_of(st.sets(st.sampled_from(NAMES), max_size=12), st.sets(st.sampled_from(NAMES), min_size=len(NAMES) - 6))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(absent, st.lists(facts, max_size=20), texts, choices, texts, st.booleans())
 def test_random_graphs_and_texts(
     absent: set[str], facts: list[tuple[str, str, str]], before: str, choice: str, after: str, upper: bool
@@ -85,7 +85,6 @@ def test_random_graphs_and_texts(
     check(graph, [(statement.upper() if upper else statement, choice), (before, choice), (choice, choice)])
 
 
-@settings(max_examples=100)
 @given(st.lists(facts, min_size=1, max_size=60), st.data())
 def test_random_mentions(facts: list[tuple[str, str, str]], data: st.DataObject) -> None:
     graph = KnowledgeGraph.from_facts(facts)
@@ -99,7 +98,7 @@ def test_random_mentions(facts: list[tuple[str, str, str]], data: st.DataObject)
     assert sorted(zip(found.head.tolist(), found.relation.tolist(), found.tail.tolist(), strict=True)) == edges
 
 
-def test_the_reference_on_a_statement_worked_out_by_hand() -> None:
+def test_the_reference_on_a_statement_solved_by_hand() -> None:
     graph = KnowledgeGraph.from_facts(
         [
             ("child", "AtLocation", "school"),

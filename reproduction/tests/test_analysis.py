@@ -11,8 +11,8 @@ from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn_reproduction.analysis import breakdown, curves, kinds
 from mhgrn_reproduction.cells import read_result
+from mhgrn_reproduction.experiment_setup import Request
 from mhgrn_reproduction.papers import Experiment, TextSettings
-from mhgrn_reproduction.runner import Request
 from mhgrn_reproduction.summary import right_answers
 
 

@@ -10,8 +10,8 @@ from mhgrn.runs import find_data
 from mhgrn.starter import load
 from mhgrn_reproduction.cases import cases
 from mhgrn_reproduction.cells import read_result
+from mhgrn_reproduction.experiment_setup import Request
 from mhgrn_reproduction.papers import TextSettings
-from mhgrn_reproduction.runner import Request
 
 
 def run_of(request: Request, cell: str) -> Path:

@@ -6,7 +6,7 @@ import pytest
 from mhgrn.errors import UserError
 from mhgrn_reproduction import printed, tables
 from mhgrn_reproduction.documents import refresh, results_of
-from mhgrn_reproduction.runner import Request
+from mhgrn_reproduction.experiment_setup import Request
 
 ROOT = Path(__file__).parents[2]
 

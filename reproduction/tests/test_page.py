@@ -8,8 +8,8 @@ import pytest
 
 from mhgrn.errors import UserError
 from mhgrn_reproduction import printed
+from mhgrn_reproduction.experiment_setup import Request
 from mhgrn_reproduction.page import page, write_page
-from mhgrn_reproduction.runner import Request
 from mhgrn_reproduction.summary import read_summary
 from mhgrn_reproduction.tables import table
 

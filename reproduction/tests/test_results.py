@@ -9,7 +9,7 @@ import pytest
 from mhgrn.features.encoded import feature_encoder
 from mhgrn_reproduction.cells import Cell, read_result
 from mhgrn_reproduction.papers import Experiment, TextSettings
-from mhgrn_reproduction.summary import SUMMARY, read_summary, summarise
+from mhgrn_reproduction.summary import SUMMARY, read_summary, summarize
 
 RESULTS = Path(__file__).parents[1] / "results"
 FOLDERS = sorted(path.parent for path in RESULTS.glob(f"*/*/{SUMMARY}"))
@@ -32,7 +32,7 @@ def named(folders: list[Path]) -> Any:
 @named(FOLDERS)
 def test_summaries_are_those_of_their_cells(folder: Path) -> None:
     summary = read_summary(folder)
-    again = summarise(cells(folder), summary["splits"], summary["reference"])
+    again = summarize(cells(folder), summary["splits"], summary["reference"])
     assert {name: json.loads(json.dumps(entry)) for name, entry in again.items()} == summary["systems"]
 
 

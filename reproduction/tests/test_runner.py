@@ -1,30 +1,32 @@
-"""Running, going on, adding to and verifying an experiment, with real small runs."""
+"""Run, resume, extend and verify an experiment, with real small runs."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import start
 
+from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.runs import Run, find_data
-from mhgrn.training.checkpoints import CHECKPOINT
 from mhgrn.training.evaluation import evaluate
-from mhgrn_reproduction import runner
+from mhgrn_reproduction import workers
 from mhgrn_reproduction.cells import Cell, read_result, run_cell
+from mhgrn_reproduction.experiment_setup import Request
 from mhgrn_reproduction.page import page
-from mhgrn_reproduction.runner import Request, reproduce, verify
+from mhgrn_reproduction.runner import reproduce, verify
 from mhgrn_reproduction.summary import read_summary
 from mhgrn_reproduction.tables import markdown, table
+from mhgrn_reproduction.workers import begin, interruptible
 
 
 def cells(request: Request) -> dict[str, bytes]:
@@ -92,7 +94,7 @@ def test_seeds_that_were_run_before_stay_in_the_summary(own_copy: Request) -> No
 def test_results_of_other_settings_are_replaced_only_if_asked_for(own_copy: Request) -> None:
     changed = replace(own_copy, systems=["edge-types"], seeds=1, changes=["training.epochs=1"])
     before, summary = cells(own_copy), read_summary(own_copy.folder)
-    with pytest.raises(UserError, match=r"none:0 \(training.epochs was 2 and is 1\) and 5 more\. .* --results .* --force"):
+    with pytest.raises(UserError, match=r"none:0 \(training.epochs was 2 and is 1\) and 5 more\. .* --results, .* --force"):
         reproduce(changed)
     assert (cells(own_copy), read_summary(own_copy.folder)) == (before, summary)
     summary = reproduce(replace(changed, force=True))
@@ -146,7 +148,7 @@ def test_a_budget_shrinks_and_says_so(own_copy: Request, capsys: pytest.CaptureF
     assert summary["budget"] == 1e-9
     assert summary["estimated_seconds"] > 1e-9
     assert any("longer than the budget" in note for note in summary["notes"])
-    assert "measuring" in capsys.readouterr().err
+    assert "measuring the speed" in capsys.readouterr().err
     before = cells(asked)
     assert reproduce(asked)["systems"] == summary["systems"]  # by the plan of before, and there is nothing to do
     assert "measuring" not in capsys.readouterr().err
@@ -179,10 +181,10 @@ def test_what_is_done_is_summed_up_when_it_is_interrupted(
             raise KeyboardInterrupt
         return run_cell(cell, runs)
 
-    monkeypatch.setattr(runner, "run_cell", interrupted)
+    monkeypatch.setattr(workers, "run_cell", interrupted)
     with pytest.raises(KeyboardInterrupt):
         reproduce(own_copy)
-    assert "3 of 6 runs are done and kept; the same command goes on" in capsys.readouterr().err
+    assert "3 of 6 runs are done and stored; the same command resumes" in capsys.readouterr().err
     assert {name: entry["seeds"] for name, entry in read_summary(own_copy.folder)["systems"].items()} == {
         "none": [0],
         "edge-types": [0],
@@ -210,7 +212,7 @@ def test_a_run_that_fails_does_not_take_the_others_with_it(own_copy: Request) ->
     weights = (run / "model.safetensors").read_bytes()
     try:
         (run / "model.safetensors").write_bytes(b"damaged")
-        with pytest.raises(UserError, match=r"none:0: .*damaged.*What was done is kept"):
+        with pytest.raises(UserError, match=r"none:0: .*damaged.*Finished runs are stored"):
             reproduce(own_copy)
     finally:
         (run / "model.safetensors").write_bytes(weights)
@@ -276,11 +278,14 @@ def test_an_official_split_is_predicted_and_answered_together(files: Path, finis
         ({"encoder": "minilmm"}, "Did you mean minilm"),
         ({"systems": ["mhgrm"]}, "Did you mean mhgrn"),
         ({"changes": ["mhgrn.hop=2"]}, "unknown setting mhgrn.hop"),
-        ({"changes": ["seed=2"]}, "chosen by --seeds"),
+        ({"changes": ["seed=2"]}, "choose seeds and systems"),
         ({"changes": ["graph_encoder=none"]}, "--systems"),
         ({"seeds": 0}, "1 or more"),
         ({"systems": []}, "--systems names none"),
-        ({"name": "learning-rates", "systems": ["none"]}, r"no system to run\. w/o KG.*: left out, the text encoder is frozen"),
+        (
+            {"name": "learning-rates", "systems": ["none"]},
+            r"no system to run\. w/o KG.*: not run, because",
+        ),
         ({"changes": ["text.encoder=no-such-encoder"]}, "no-such-encoder"),
     ],
 )
@@ -297,12 +302,12 @@ def test_missing_files_are_named(finished: Request, tmp_path: Path) -> None:
     def run(**changes: Path) -> None:
         reproduce(replace(finished, sources=replace(finished.sources, **changes), results=tmp_path / "results"))
 
-    with pytest.raises(UserError, match="no is no folder"):
+    with pytest.raises(UserError, match="no is not a folder"):
         run(data=tmp_path / "no")
     with pytest.raises(UserError, match=r"no folder commonsenseqa or csqa .* `mhgrn fetch commonsenseqa"):
         run(data=tmp_path)
     (tmp_path / "csqa").mkdir()
-    with pytest.raises(UserError, match="conceptnet holds no file of triples"):
+    with pytest.raises(UserError, match="conceptnet has no file of triples"):
         run(data=tmp_path)
     with pytest.raises(UserError, match=r"train_rand_split\.jsonl of commonsenseqa-inhouse is missing"):
         run(data=tmp_path, kg=next((finished.sources.work / "graphs").iterdir()))
@@ -321,8 +326,8 @@ def test_damaged_results_are_refused(own_copy: Request) -> None:
     cell, summary = read_result(path), read_summary(own_copy.folder)
     for content, says in (
         ("{", "is damaged"),
-        ("[]", "no result of this version"),
-        ('{"format": 99}', "no result of this version"),
+        ("[]", "is not a result of format 2"),
+        ('{"format": 99}', "is not a result of format 2"),
         (json.dumps(without(cell, "splits", "dev", "accuracy")), r"damaged \(splits\.dev: should have both accuracy and right"),
         (json.dumps(without(cell, "splits", "dev", "right")), "should have both"),
         (json.dumps(without(cell, "config")), r"damaged \(config: field required"),
@@ -351,7 +356,7 @@ def test_splits_of_an_own_experiment_are_looked_for_before_anything_is_trained(
     text = (files / "own.yaml").read_text(encoding="utf-8")
     for more, says in (
         ("predict: tset\n", "no split 'tset'. Did you mean test"),
-        ("predict: test\nsplits: [test]\n", "name dev among its splits"),
+        ("predict: test\nsplits: [test]\n", "add dev to its splits"),
     ):
         (tmp_path / "own.yaml").write_text(more + text, encoding="utf-8")
         with pytest.raises(UserError, match=says):
@@ -374,41 +379,49 @@ def test_a_work_folder_may_be_moved(finished: Request, tmp_path: Path) -> None:
 def test_two_commands_at_the_same_run_train_it_once(finished: Request, tmp_path: Path) -> None:
     result = read_result(finished.folder / "cells" / "edge-types.0.json")
     data = next((finished.sources.work / "prepared").glob("commonsenseqa-inhouse-*"))
-    cell = Cell("edge-types", 0, result["config"], data, None, result["data"]["fingerprint"], ("dev",))
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+    cell = Cell("edge-types", 0, Config.restore(result["config"]), data, None, result["data"]["fingerprint"], ("dev",))
+    with ThreadPoolExecutor(2) as pool:  # each opens the lock file, as two processes do
         both = [run.result() for run in [pool.submit(run_cell, cell, tmp_path) for _ in range(2)]]
     assert both[0] == both[1]
     assert both[0]["curve"] == result["curve"]
     assert [path.name for path in tmp_path.iterdir()] == [cell.folder]
 
 
-def test_ctrl_c_saves_what_runs_and_lets_idle_processes_be(finished: Request, files: Path, tmp_path: Path) -> None:
-    where = ["--data", files, "--work", tmp_path / "work", "--results", tmp_path / "results"]
-    work = finished.sources.work
-    for name in ("graphs", "prepared"):
-        shutil.copytree(work / name, tmp_path / "work" / name)
-    settings = [f"--set=training.{name}=1000000" for name in ("epochs", "patience")]  # more than it gets to
-    command = ["reproduce", "run", files / "own.yaml", *where, "--jobs", 2, "--seeds", 1, *settings]
-    command += ["--systems", "edge-types,most-edges"]  # of which the latter has nothing to learn
-    process = start(*command)
-    runs, idle = tmp_path / "work" / "runs", tmp_path / "results" / "own" / "minilm" / "cells" / "most-edges.0.json"
-    while not (idle.is_file() and list(runs.glob("edge-types-*/run.json"))):  # a first epoch is done
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert process.returncode == 130
-    assert "Traceback" not in said
-    assert len(list(runs.glob(f"edge-types-*/{CHECKPOINT}"))) == 1
+def test_an_interrupt_ends_runs_but_not_idle_workers() -> None:
+    context = get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(1, context, initializer=begin, initargs=(1, stop)) as pool:
+        worker = pool.submit(os.getpid).result()
+        os.kill(worker, signal.SIGINT)
+        assert pool.submit(os.getpid).result() == worker  # it was idle and ignored the signal
+        running = pool.submit(interruptible, time.sleep, 600)
+        while not running.done():  # signals that come too early are ignored
+            os.kill(worker, signal.SIGINT)
+            wait([running], timeout=0.1)
+        assert isinstance(running.exception(), KeyboardInterrupt)
+        stop.set()  # instead of a signal that came too early
+        assert isinstance(pool.submit(interruptible, time.sleep, 600).exception(), KeyboardInterrupt)
+        assert pool.submit(os.getpid).result() == worker
+
+
+def test_ctrl_c_interrupts_the_workers(own_copy: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*futures: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "wait", interrupted)
+    endless = [f"training.{name}=100000" for name in ("epochs", "patience")]
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(replace(own_copy, results=own_copy.results / "new", systems=["edge-types"], seeds=1, jobs=2, changes=endless))
+    assert not active_children()
 
 
 ORPHANED = """
 import os, time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from mhgrn_reproduction.runner import _begin
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
+from multiprocessing import active_children, get_context
+from mhgrn_reproduction.workers import begin
 
-pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(1,))
+pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=begin, initargs=(1,))
 print(pool.submit(os.getpid).result(), flush=True)
 pool.submit(time.sleep, 600)
 time.sleep(600)

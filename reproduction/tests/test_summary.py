@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mhgrn_reproduction.leaderboard import majority
-from mhgrn_reproduction.summary import paired_difference, spread, summarise
+from mhgrn_reproduction.summary import paired_difference, spread, summarize
 
 accuracies = st.lists(st.floats(0, 1, allow_nan=False), min_size=1, max_size=6)
 rights = st.tuples(st.integers(1, 4), st.integers(1, 30)).flatmap(
@@ -49,7 +49,7 @@ def cell(seed: int, right: str, ids: str = "i") -> dict[str, object]:
 
 def test_systems_are_compared_over_the_seeds_they_share() -> None:
     cells = {"a": [cell(0, "1100"), cell(1, "1111")], "b": [cell(1, "0011"), cell(2, "0000")]}
-    found = summarise(cells, ["dev"], "b")
+    found = summarize(cells, ["dev"], "b")
     assert found["a"]["dev"] == {"mean": 0.75, "std": round(2**-0.5 / 2, 6), "runs": [0.5, 1.0]}
     assert found["a"]["difference"]["dev"]["mean"] == 0.5  # seed 1 alone
     assert "difference" not in found["b"]
@@ -57,9 +57,9 @@ def test_systems_are_compared_over_the_seeds_they_share() -> None:
 
 
 def test_other_questions_are_not_compared() -> None:
-    found = summarise({"a": [cell(0, "11", "x")], "b": [cell(0, "00", "y")]}, ["dev"], "b")
+    found = summarize({"a": [cell(0, "11", "x")], "b": [cell(0, "00", "y")]}, ["dev"], "b")
     assert found["a"]["difference"] == {}
-    assert summarise({"a": [cell(0, "11")]}, ["dev"], "b")["a"].get("difference") is None
+    assert summarize({"a": [cell(0, "11")]}, ["dev"], "b")["a"].get("difference") is None
 
 
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.text("01234", min_size=4, max_size=4), min_size=n, max_size=n)))

@@ -1,4 +1,4 @@
-"""From downloaded files to prepared questions: built once into a work folder, and found there by what they were made from."""
+"""Graphs and prepared questions from downloaded files, built once in a work folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,33 +31,33 @@ TRIPLES = (".csv.gz", ".tsv.gz", ".csv", ".tsv", ".nt.gz", ".nt", ".parquet")
 
 
 def default_work() -> Path:
-    """Return the folder for graphs, prepared questions and runs, in the user's cache folder."""
+    """The default folder of graphs, prepared questions and runs, in the user's cache."""
     return user_cache() / "reproduce"
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that experiments are made from, and the folder that they are made in."""
+    """The downloaded files of experiments, and the work folder."""
 
     data: Path  # holds conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/)
     work: Path
     kg: Path | None = None  # a built graph, to be used instead of building one
 
     def questions(self, name: str) -> Path:
-        """The folder of a data set's files."""
+        """The folder of a dataset's files."""
         if not self.data.is_dir():
-            raise UserError(f"{self.data} is no folder; name the one that holds conceptnet/, commonsenseqa/ and openbookqa/.")
+            raise UserError(f"{self.data} is not a folder; name the folder that has conceptnet/, commonsenseqa/ and openbookqa/.")
         names = FOLDERS.get(name, (name,))
         for folder in names:
             if (self.data / folder).is_dir():
                 return self.data / folder
-        fetch = f"`mhgrn fetch {names[0]} --to {self.data / names[0]}` gets them, or " if name in FOLDERS else ""
+        fetch = f"`mhgrn fetch {names[0]} --to {self.data / names[0]}` downloads them, or " if name in FOLDERS else ""
         raise UserError(
-            f"{self.data.resolve()} has no folder {' or '.join(names)} with questions of {name}; {fetch}name another by --data."
+            f"{self.data.resolve()} has no folder {' or '.join(names)} with questions of {name}; {fetch}name another with --data."
         )
 
     def prepared(self, name: str, text: TextSettings) -> PreparedData:
-        """A data set's questions, grounded as a text encoder's settings say; from the work folder if they are there."""
+        """The prepared questions of a dataset, from the work folder or prepared now."""
         source = self.questions(name)
         dataset: str | None = name if name in FOLDERS else None
         if name == "openbookqa-retrieved":
@@ -67,7 +67,7 @@ class Sources:
         files = [file for _, files in found.splits for file in files] + ([found.inhouse_ids] if found.inhouse_ids else [])
         for file in files:
             if not file.is_file():
-                raise UserError(f"{file} of {name} is missing; put it there.")
+                raise UserError(f"{file} of {name} is missing; download it with `mhgrn fetch`.")
         key = fingerprint(name, [file_fingerprint(file) for file in files], graph.fingerprint, text.max_nodes)
         folder = self.work / "prepared" / f"{name}-{key[:12]}"
         if not (folder / PREPARED).is_file():
@@ -76,14 +76,14 @@ class Sources:
         return PreparedData.load(folder)
 
     def graph(self, text: TextSettings) -> KnowledgeGraph:
-        """The graph that was named, or ConceptNet as a text encoder's settings want it."""
+        """The graph of ``--kg``, or ConceptNet built with the text encoder's settings."""
         if self.kg is not None:
             return KnowledgeGraph.load(self.kg)
         folder = self.data / "conceptnet"
         files = sorted(p for p in folder.iterdir() if p.name.endswith(TRIPLES)) if folder.is_dir() else []
         if not files:
             raise UserError(
-                f"{folder} holds no file of triples; `mhgrn fetch conceptnet --to {folder}` gets ConceptNet, or name a built"
+                f"{folder} has no file of triples; download ConceptNet with `mhgrn fetch conceptnet --to {folder}`, or name a built"
                 " graph with --kg."
             )
         key = fingerprint([file_fingerprint(file) for file in files], text.published_names)
@@ -95,7 +95,7 @@ class Sources:
         return KnowledgeGraph.load(place)
 
     def features(self, text: TextSettings, encoder: str, data: PreparedData) -> "ResumableBuild":
-        """Node features from triples for the concepts that a data set reaches, to be built among the graph's features."""
+        """Node features from triples for the concepts of a dataset, to be built in the graph's folder."""
         from mhgrn.features.sources.triples import TripleSettings, TripleSource
 
         settings = TripleSettings(encoder=encoder, max_triples_per_concept=text.max_triples_per_concept)
@@ -107,9 +107,9 @@ class Sources:
         files = [book, *(file for _, files in declared.splits for file in files)]
         for file in files:
             if not file.is_file():
-                raise UserError(f"{file} is missing; `mhgrn fetch openbookqa` gets it.")
+                raise UserError(f"{file} is missing; download it with `mhgrn fetch openbookqa`.")
         folder = self.work / "retrieved" / f"openbookqa-{fingerprint([file_fingerprint(file) for file in files])[:12]}"
         if not (folder / "retrieved.json").is_file():
-            say("retrieving facts of the book for each question …")
+            say("retrieving facts from the book for each question …")
             retrieve_into(folder, declared, book)
         return folder

@@ -123,7 +123,8 @@ def _run(
     as_json: bool,
 ) -> None:
     from mhgrn_reproduction.budget import seconds_of
-    from mhgrn_reproduction.runner import Request, reproduce
+    from mhgrn_reproduction.experiment_setup import Request
+    from mhgrn_reproduction.runner import reproduce
     from mhgrn_reproduction.tables import markdown
 
     names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
@@ -332,7 +333,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Run one finished cell again and compare every answer; exit code 1 if any differs."""
-    from mhgrn_reproduction.runner import Request
+    from mhgrn_reproduction.experiment_setup import Request
     from mhgrn_reproduction.runner import verify as run_again
 
     found = run_again(Request(name, encoder, _sources(data, work, kg), results), cell)

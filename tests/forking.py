@@ -106,7 +106,6 @@ def _connect() -> socket.socket:
 
 def import_everything() -> None:
     names = [
-        "accelerate",
         "torch.distributed.run",
         "transformers.models.bert.modeling_bert",
         "transformers.models.auto.modeling_auto",

@@ -1,62 +1,80 @@
-"""Training in several processes: who this one is, and what all of them know together."""
+"""Training in several processes, which `torchrun` starts."""
 
+import atexit
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 BUCKET = 1 << 24  # gradient values sent at once
 
 
 class Processes:
-    """This process among those that `torchrun` or `accelerate launch` started; alone without them."""
+    """The processes that train together, and this one's place among them. Without `torchrun` there is one.
+
+    Attributes:
+        index: The number of this process.
+        count: The number of processes.
+        device: Where this process computes: a CUDA device of its own if there is one, otherwise the CPU.
+        is_main: Whether this process writes files and messages.
+    """
 
     def __init__(self) -> None:
-        from accelerate import PartialState
-
-        self._state = PartialState(cpu=not torch.cuda.is_available())
-        self.device: torch.device = self._state.device
-        self.index: int = self._state.process_index
-        self.count: int = self._state.num_processes
-        self.is_main: bool = self._state.is_main_process
+        launched = "RANK" in os.environ and "WORLD_SIZE" in os.environ
+        self.index, self.count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE")) if launched else (0, 1)
+        self.is_main = self.index == 0
+        has_cuda = torch.cuda.is_available()
+        self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if has_cuda else torch.device("cpu")
+        if self.count > 1 and not distributed.is_initialized():
+            if has_cuda:
+                torch.cuda.set_device(self.device)
+            distributed.init_process_group("nccl" if has_cuda else "gloo")
+            atexit.register(distributed.destroy_process_group)
 
     def wait(self) -> None:
-        """Until every process has come here."""
-        self._state.wait_for_everyone()
+        """Wait until every process has come here."""
+        if self.count > 1:
+            distributed.barrier()
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """The main process goes through the block before the others: what it leaves on disk they find."""
-        with self._state.main_process_first():
-            yield
+        """The main process runs the block before the others, which find the files that it leaves."""
+        if not self.is_main:
+            self.wait()
+        yield
+        if self.is_main:
+            self.wait()
 
     def total(self, values: Tensor) -> Tensor:
         """The sum over processes."""
-        return self._reduced(values, "sum")
+        return self._reduced(values, distributed.ReduceOp.SUM)
 
     def largest(self, value: float) -> float:
-        return float(self._reduced(torch.tensor(value, dtype=torch.float64, device=self.device), "max"))
+        """The maximum over processes."""
+        return float(self._reduced(torch.tensor(value, dtype=torch.float64, device=self.device), distributed.ReduceOp.MAX))
 
-    def _reduced(self, values: Tensor, how: str) -> Tensor:
-        from accelerate.utils import reduce
-
-        reduced: Tensor = values if self.count == 1 else reduce(values, how)
+    def _reduced(self, values: Tensor, how: distributed.ReduceOp.RedOpType) -> Tensor:
+        if self.count == 1:
+            return values
+        reduced = values.clone()
+        distributed.all_reduce(reduced, how)
         return reduced
 
     def gather(self, values: Tensor) -> Tensor:
-        """Every process's [n] as [processes, n]."""
-        from accelerate.utils import gather
-
+        """The values [n] of every process: [processes, n]."""
         if self.count == 1:
             return values[None]
-        gathered: Tensor = gather(values[None].to(self.device))
-        return gathered.cpu()
+        mine = values.to(self.device)
+        gathered = [torch.empty_like(mine) for _ in range(self.count)]
+        distributed.all_gather(gathered, mine)
+        return torch.stack(gathered).cpu()
 
     def total_gradients(self, parameters: Sequence[nn.Parameter], beside: Sequence[float]) -> list[float]:
-        """Give every process the sum of all gradients; returns the sums of the numbers ``beside`` them.
+        """Give every process the sum of all gradients. Returns the sums of the numbers ``beside`` them.
 
-        A parameter that got a gradient in no process keeps having none, as it would in one process.
+        A parameter without a gradient in any process stays without one, as it would in one process.
         """
         if self.count == 1:
             return list(beside)

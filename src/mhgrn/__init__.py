@@ -1,4 +1,4 @@
-"""Knowledge-aware question answering that shows the facts it relied on.
+"""Knowledge-aware question answering that shows the facts behind each answer.
 
 >>> import mhgrn
 >>> graph = mhgrn.KnowledgeGraph.from_facts([("child", "AtLocation", "classroom")])
@@ -10,75 +10,123 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mhgrn.batching.graph_batch import GraphBatch
+    from mhgrn.comparison import Comparison, compare
     from mhgrn.config import Config
+    from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
     from mhgrn.errors import UserError
     from mhgrn.explain.paths import ReasoningPath
+    from mhgrn.explain.walks import WalkDistribution
+    from mhgrn.features.source import FeatureSource
     from mhgrn.grounding.grounder import Grounder
     from mhgrn.grounding.index import ConceptIndex
     from mhgrn.inference import Answer, QuestionAnswerer
     from mhgrn.kg import Fact, GraphReader, ImportOptions, KnowledgeGraph, build
+    from mhgrn.model import KnowledgeAwareQA
+    from mhgrn.nn.conv import MHGRNConv
     from mhgrn.questions.question import Question
+    from mhgrn.questions.reader import QuestionReader
+    from mhgrn.questions.reading import questions_from, read_questions
     from mhgrn.runs import Run
+    from mhgrn.settings import Settings
     from mhgrn.starter import load
+    from mhgrn.subgraphs.extract import Extractor, Subgraph
     from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
-    from mhgrn.training.ensemble import ensemble
+    from mhgrn.text.encoder import TextEncoder
+    from mhgrn.training.ensemble import Ensemble, ensemble
     from mhgrn.training.evaluation import evaluate
     from mhgrn.training.loop import train
 
-# Loaded when first used: importing mhgrn is quick, and torch loads when a model does.
-_WHERE = {
+# Imported when first used: importing mhgrn is fast, and torch is imported only for a model.
+_MODULES = {
     "Answer": "mhgrn.inference",
+    "Comparison": "mhgrn.comparison",
     "ConceptIndex": "mhgrn.grounding.index",
     "Config": "mhgrn.config",
+    "Dims": "mhgrn.encoders.base",
+    "Ensemble": "mhgrn.training.ensemble",
+    "Extractor": "mhgrn.subgraphs.extract",
     "Fact": "mhgrn.kg",
+    "FeatureSource": "mhgrn.features.source",
+    "GraphBatch": "mhgrn.batching.graph_batch",
+    "GraphEncoder": "mhgrn.encoders.base",
+    "GraphEncoding": "mhgrn.encoders.base",
     "GraphReader": "mhgrn.kg",
     "Grounder": "mhgrn.grounding.grounder",
     "ImportOptions": "mhgrn.kg",
+    "KnowledgeAwareQA": "mhgrn.model",
     "KnowledgeGraph": "mhgrn.kg",
+    "MHGRNConv": "mhgrn.nn.conv",
     "PrepareOptions": "mhgrn.subgraphs.prepared",
     "PreparedData": "mhgrn.subgraphs.prepared",
     "Question": "mhgrn.questions.question",
     "QuestionAnswerer": "mhgrn.inference",
+    "QuestionReader": "mhgrn.questions.reader",
     "ReasoningPath": "mhgrn.explain.paths",
     "Run": "mhgrn.runs",
+    "Settings": "mhgrn.settings",
+    "Subgraph": "mhgrn.subgraphs.extract",
+    "TextEncoder": "mhgrn.text.encoder",
     "UserError": "mhgrn.errors",
+    "WalkDistribution": "mhgrn.explain.walks",
     "build": "mhgrn.kg",
+    "compare": "mhgrn.comparison",
     "ensemble": "mhgrn.training.ensemble",
     "evaluate": "mhgrn.training.evaluation",
     "load": "mhgrn.starter",
     "prepare": "mhgrn.subgraphs.prepared",
+    "questions_from": "mhgrn.questions.reading",
+    "read_questions": "mhgrn.questions.reading",
     "train": "mhgrn.training.loop",
 }
 
 __all__ = [
     "Answer",
+    "Comparison",
     "ConceptIndex",
     "Config",
+    "Dims",
+    "Ensemble",
+    "Extractor",
     "Fact",
+    "FeatureSource",
+    "GraphBatch",
+    "GraphEncoder",
+    "GraphEncoding",
     "GraphReader",
     "Grounder",
     "ImportOptions",
+    "KnowledgeAwareQA",
     "KnowledgeGraph",
+    "MHGRNConv",
     "PrepareOptions",
     "PreparedData",
     "Question",
     "QuestionAnswerer",
+    "QuestionReader",
     "ReasoningPath",
     "Run",
+    "Settings",
+    "Subgraph",
+    "TextEncoder",
     "UserError",
+    "WalkDistribution",
     "build",
+    "compare",
     "ensemble",
     "evaluate",
     "load",
     "prepare",
+    "questions_from",
+    "read_questions",
     "train",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module 'mhgrn' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,11 @@ from mhgrn.training.examples import Examples
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two runs answer the same questions."""
+    """How two runs answer the same questions.
+
+    >>> Comparison("dev", questions=100, right=(61, 64), flips=[], flipped=12).to_dict()["flipped"]
+    12
+    """
 
     split: str
     questions: int
@@ -44,6 +48,9 @@ def compare(
         most: Largest number of questions to explain; the others are counted.
         data: Prepared data. By default the data that each run was trained on.
         kg: The runs' graph, if it has moved, or another graph of the same schema.
+
+    >>> compare("run", "other-run").flipped  # doctest: +SKIP
+    12
     """
     folders = Path(one), Path(other)
     prepared = [find_data(folder, data) for folder in folders]

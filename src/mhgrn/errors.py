@@ -5,7 +5,12 @@ from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """A wrong input or setting. The message says what is wrong, where and what to do. The command line exits with 2."""
+    """A wrong input or setting. The message says what is wrong, where and what to do. The command line exits with 2.
+
+    >>> raise UserError("questions.jsonl:3: the question is empty.")
+    Traceback (most recent call last):
+    mhgrn.errors.UserError: questions.jsonl:3: the question is empty.
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

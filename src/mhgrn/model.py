@@ -34,6 +34,12 @@ class KnowledgeAwareQA(nn.Module):
         dropout: Of the last layer's input, and in the MLP.
         initial_scale: The standard deviation of the last layer's initial weights. ``"level"`` starts with equal scores of all
             choices.
+
+    >>> from mhgrn.encoders.base import Dims
+    >>> from mhgrn.encoders.none import NoGraph
+    >>> model = KnowledgeAwareQA(NoGraph(Dims(8, 0, 2), NoGraph.Settings()), sentence_dim=8)
+    >>> parameter_count(model)
+    9
     """
 
     def __init__(

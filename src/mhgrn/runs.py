@@ -37,7 +37,12 @@ def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, pl
 
 @dataclass
 class Run:
-    """A trained model with everything it needs to answer a new question."""
+    """A trained model with everything it needs to answer a new question.
+
+    >>> run = Run.load("run")  # doctest: +SKIP
+    >>> run.config.graph_encoder  # doctest: +SKIP
+    'mhgrn'
+    """
 
     folder: Path
     about: dict[str, Any]

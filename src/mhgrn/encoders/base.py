@@ -26,7 +26,11 @@ class TrainedSettings(EncoderSettings):
 
 @dataclass(frozen=True)
 class Dims:
-    """The widths of a graph encoder's inputs."""
+    """The widths of a graph encoder's inputs.
+
+    >>> Dims(sentence_dim=384, feature_dim=100, num_relations=34).token_dim
+    0
+    """
 
     sentence_dim: int  # of the vector s that the graph is attended to with
     feature_dim: int  # of the node features
@@ -36,7 +40,12 @@ class Dims:
 
 @dataclass(frozen=True)
 class GraphEncoding:
-    """The graph's vector g, and the attention behind it where the encoder has any."""
+    """The graph's vector g, and the attention behind it where the encoder has any.
+
+    >>> import torch
+    >>> GraphEncoding(g=torch.zeros(2, 100)).traces
+    []
+    """
 
     g: Tensor  # [G, out_dim]
     pooled: Tensor | None = None  # [n] the nodes that are pooled
@@ -56,6 +65,19 @@ class GraphEncoder(nn.Module):
     Args:
         dims: The widths of the inputs.
         settings: An instance of the subclass's ``Settings``.
+
+    >>> class SumOfFeatures(GraphEncoder):
+    ...     name, summary, equation, Settings = "sum", "The sum of the node features.", "g = Σ x", EncoderSettings
+    ...
+    ...     def __init__(self, dims, settings):
+    ...         super().__init__(dims, settings)
+    ...         self.out_dim = dims.feature_dim
+    ...
+    ...     def forward(self, s, features, batch, tokens=None):
+    ...         g = features.new_zeros(batch.num_graphs, self.out_dim)
+    ...         return GraphEncoding(g.index_add(0, batch.batch, features))
+    >>> SumOfFeatures(Dims(sentence_dim=8, feature_dim=4, num_relations=2), EncoderSettings()).out_dim
+    4
     """
 
     name: ClassVar[str]

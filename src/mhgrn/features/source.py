@@ -32,6 +32,15 @@ class FeatureSource:
     Args:
         graph: The graph whose concepts get vectors.
         settings: Options of the source, an instance of its ``Settings``. None: the defaults.
+
+    >>> class NameLength(FeatureSource):
+    ...     name, summary, dim = "name-length", "The length of the name.", 1
+    ...
+    ...     def vectors(self, concepts):
+    ...         return np.array([[len(self.graph.name(c))] for c in concepts], dtype=np.float32)
+    >>> graph = KnowledgeGraph.from_facts([("cat", "IsA", "animal")])
+    >>> NameLength(graph).vectors(np.array([graph.id("animal")]))
+    array([[6.]], dtype=float32)
     """
 
     name: ClassVar[str]

@@ -163,15 +163,17 @@ class GraphReader:
     """Reads files of one graph format.
 
     A subclass sets ``name`` and implements :meth:`rows`. It is a file of ``mhgrn/kg/readers`` or, in another package, an entry
-    point of the group ``mhgrn.graph_readers``. For example::
+    point of the group ``mhgrn.graph_readers``.
 
-        class Arrows(GraphReader):
-            name = "arrows"
-            endings = (".arrows",)
-
-            def rows(self):
-                for number, line in self.lines():  # cat -IsA-> animal
-                    yield number, line.replace("->", "-").split("-")
+    >>> class Arrows(GraphReader):
+    ...     name = "arrows"
+    ...     endings = (".arrows",)
+    ...
+    ...     def rows(self):
+    ...         for number, line in self.lines():  # cat -IsA-> animal
+    ...             yield number, line.replace("->", "-").split("-")
+    >>> Arrows.recognizes("cat -IsA-> animal")  # files are recognized by their ending
+    False
 
     Args:
         path: The file to read.

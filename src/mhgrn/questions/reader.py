@@ -27,6 +27,16 @@ class QuestionReader:
 
     Args:
         delimiter: The delimiter that the dataset declares, for formats that have one.
+
+    >>> class Lines(QuestionReader):
+    ...     name, endings = "lines", (".txt",)
+    ...
+    ...     def rows(self, file, path):
+    ...         for number, line in enumerate(decoded(file, "\\n"), start=1):  # Where does a fish live? sea / tree
+    ...             stem, _, choices = line.partition("?")
+    ...             yield number, {"question": stem + "?", "choices": choices.split("/")}
+    >>> Lines().place(Path("quiz.txt"), 3)
+    'quiz.txt:3'
     """
 
     name: ClassVar[str]

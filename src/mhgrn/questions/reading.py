@@ -19,6 +19,9 @@ def read_questions(path: str | Path, dataset: str | Path | None = None) -> Itera
     Args:
         path: The file.
         dataset: A built-in dataset declaration or a YAML file, for files with other field names.
+
+    >>> next(read_questions("dev.jsonl")).choices  # doctest: +SKIP
+    ('schoolroom', 'patio')
     """
     for question in _read([Path(path)], Dataset() if dataset is None else Dataset.named(dataset)):
         if isinstance(question, UserError):

@@ -41,6 +41,12 @@ class TextEncoder(nn.Module):
         my-encoder = "my_package.my_encoder"
 
     Use :func:`mhgrn.text.loading.load_text_encoder` to get an encoder by name.
+
+    Args:
+        settings: The settings of the section ``text``.
+
+    >>> load_text_encoder(TextEncoderSettings()).embed(["a child", "a desk"]).shape  # doctest: +SKIP
+    torch.Size([2, 384])
     """
 
     name: ClassVar[str]

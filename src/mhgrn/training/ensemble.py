@@ -1,4 +1,4 @@
-"""Several runs answer together, whatever their graph encoders."""
+"""Ensembles: several runs answer together, also with different graph encoders."""
 
 import json
 import math
@@ -26,7 +26,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What several runs answered together."""
+    """The accuracy of several runs together.
+
+    >>> Ensemble("test", "mean", 10, 0.7, [Member("a", "mhgrn", 0.6), Member("b", "rgcn", 0.5)]).to_dict()["accuracy"]
+    0.7
+    """
 
     split: str
     vote: Vote
@@ -39,10 +43,10 @@ class Ensemble:
 
 
 def choose(probabilities: Sequence[Sequence[float]], vote: Vote) -> int:
-    """The choice that several runs make of one question, given each run's probabilities.
+    """The choice of several runs for one question, given the probabilities of each run.
 
-    ``mean`` takes the highest mean probability, ``majority`` the choice of most runs; a tie of votes goes to the higher mean
-    probability. Whatever still ties goes to the first choice. The order of the runs never matters.
+    ``mean`` takes the highest mean probability, ``majority`` the choice of most runs, and of choices with equally many votes the
+    one with the highest mean probability. The first of choices that still tie wins. The order of the runs does not matter.
 
     >>> runs = [[0.5, 0.4, 0.1], [0.5, 0.4, 0.1], [0.0, 1.0, 0.0]]
     >>> choose(runs, "mean"), choose(runs, "majority")
@@ -56,7 +60,7 @@ def choose(probabilities: Sequence[Sequence[float]], vote: Vote) -> int:
 
 
 def mean_probabilities(probabilities: Sequence[Sequence[float]]) -> list[float]:
-    """Of each choice; exactly rounded, so that the order of the runs does not matter."""
+    """The mean probability of each choice, exactly rounded: the order of the runs does not matter."""
     return [math.fsum(of_choice) / len(of_choice) for of_choice in zip(*probabilities, strict=True)]
 
 
@@ -74,17 +78,26 @@ def ensemble(
     kg: str | Path | None = None,
     output: str | Path | None = None,
 ) -> Ensemble:
-    """Let runs answer a split together (:func:`choose` says how), and write their predictions to ``output``.
+    """Answer a split with several runs together.
 
-    Every run answers from the data it was trained on, or from ``data``; the questions must be the same.
+    Args:
+        runs: The folders of two or more runs.
+        split: ``"train"``, ``"dev"`` or ``"test"``.
+        vote: ``"mean"`` takes the highest mean probability, ``"majority"`` the choice of most runs; see :func:`choose`.
+        data: Prepared data. By default each run uses the data that it was trained on; the questions must be the same.
+        kg: The runs' graph, if it has moved, or another graph of the same schema.
+        output: A file for the predictions, as JSON lines.
+
+    >>> ensemble(["run", "other-run"]).accuracy  # doctest: +SKIP
+    0.64
     """
     folders = [Path(run) for run in runs]
     if len(folders) < 2:
-        raise UserError("an ensemble is of two runs or more; name their folders.")
+        raise UserError("an ensemble needs two or more runs; name their folders.")
     for folder in folders:
         read_about(folder)
         if sum(folder.resolve() == other.resolve() for other in folders) > 1:
-            raise UserError(f"{folder} is named twice; every run of an ensemble counts once.")
+            raise UserError(f"{folder} is named twice; name each run once.")
     if output is not None:
         check_file_writable(Path(output))
     asked = _questions(folders, data, split)

@@ -56,10 +56,22 @@ def set_seed(seed: int) -> None:
 
 
 def train(data: PreparedData, config: Config, folder: str | Path, graph: KnowledgeGraph | None = None, force: bool = False) -> Run:
-    """Train a model on ``data`` and leave the best epoch's in ``folder``.
+    """Train a model and keep its best epoch on dev.
 
-    A run that was interrupted there goes on where it was, to the same end. ``force`` begins anew instead, and replaces
-    whatever run is there. Ctrl-C saves, and raises KeyboardInterrupt.
+    An interrupted run in ``folder`` is resumed and ends with the same weights as an uninterrupted one. Ctrl-C saves a checkpoint
+    and raises KeyboardInterrupt.
+
+    Args:
+        data: The questions, with answers in the splits train and dev.
+        config: The settings.
+        folder: The folder of the run.
+        graph: The graph that the data was prepared from. By default it is loaded.
+        force: Start over, and replace the run in the folder.
+
+    Returns:
+        The trained run.
+
+    >>> run = train(PreparedData.load("prepared"), Config.of({"mhgrn": {"hops": 3}}), "run")  # doctest: +SKIP
     """
     folder = check_replaceable(Path(folder), MARKER)
     for split in ("train", "dev"):

@@ -281,7 +281,7 @@ class EncoderCase:
         assert any("to show" in note for note in answer.notes) != kind.has_paths
         if not kind.uses_features:
             assert isinstance(run.features, NoFeatures)
-            with pytest.raises(UserError, match="reads no node features"):
+            with pytest.raises(UserError, match="uses no node features"):
                 Run.load(tmp_path / "run", features="random")
 
 

@@ -101,7 +101,7 @@ def test_what_the_paper_does_not_have_is_not_called_the_papers(tmp_path: Path) -
 
 
 def test_folders_without_results_are_refused(tmp_path: Path) -> None:
-    for folder, says in ((tmp_path / "no", "is no folder"), (tmp_path, "holds no results")):
+    for folder, says in ((tmp_path / "no", "is not a folder"), (tmp_path, "has no results")):
         with pytest.raises(UserError, match=says):
             write_page(folder)
     (tmp_path / "splits").mkdir()

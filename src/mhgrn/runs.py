@@ -1,4 +1,7 @@
-"""A run folder: what was trained, with which settings, on what. Portable: it names its graph, and another may be given."""
+"""Run folders: save and load a trained model with its settings.
+
+A run folder can be moved. It stores where its graph is, and another place can be given.
+"""
 
 import platform
 from dataclasses import dataclass
@@ -27,17 +30,29 @@ TEXT_PREFIX = "text."
 
 
 def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, place: str | None = None) -> NodeFeatures:
-    """The node features that the settings name, or ``place``; none at all for a graph encoder that reads none."""
+    """Open the node features of the settings, or those at ``place``.
+
+    A graph encoder without node features gets :class:`~mhgrn.features.NoFeatures`.
+    """
     if graph_encoders.load(config.graph_encoder).uses_features:
         return open_features(place or config.features, graph, encoder)
     if place is not None:
-        raise UserError(f"the graph encoder {config.graph_encoder!r} reads no node features; leave --features out.")
+        raise UserError(f"the graph encoder {config.graph_encoder!r} uses no node features; remove --features.")
     return NoFeatures()
 
 
 @dataclass
 class Run:
-    """A trained model with everything it needs to answer a new question.
+    """A trained model with everything that is needed to answer a new question.
+
+    Args:
+        folder: The run folder.
+        about: The contents of ``run.json``.
+        config: The settings of the run.
+        graph: The knowledge graph.
+        encoder: The text encoder, with its trained weights if it was trained.
+        features: The node features.
+        model: The model.
 
     >>> run = Run.load("run")  # doctest: +SKIP
     >>> run.config.graph_encoder  # doctest: +SKIP
@@ -57,7 +72,13 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path, kg: str | Path | None = None, features: str | None = None) -> Self:
-        """Load a run. ``kg`` names its graph's new place, or another graph of the same schema; ``features`` likewise."""
+        """Load a run.
+
+        Args:
+            folder: The run folder.
+            kg: The graph's new place, or another graph with the same relations. None: the stored place.
+            features: The new place of the node features. None: the stored place.
+        """
         folder = Path(folder)
         about = read_about(folder)
         try:
@@ -66,26 +87,26 @@ class Run:
             by = about.get("versions", {}).get("mhgrn", "another version")
             now = version("mhgrn")
             raise UserError(
-                f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that one, or train again."
+                f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that version, or train again."
             ) from None
         graph = _find_graph(folder, about, kg)
         encoder = load_text_encoder(config.text)
         if encoder.identity()["weights"] != about["text_weights"]:
             raise UserError(
-                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than those installed now;"
-                " put those in its place, or train again."
+                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than the installed ones;"
+                " install the former weights, or train again."
             )
         if "metrics" not in about and not (folder / WEIGHTS).exists():
-            raise UserError(f"the training of {folder} has not ended an epoch yet; go on with it by `mhgrn train` first.")
+            raise UserError(f"the training of {folder} has not finished an epoch yet; resume it with `mhgrn train`.")
         tensors = load_tensors(folder / WEIGHTS)
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
-        # node features come from the encoder as it was before training
+        # node features were computed by the encoder before its training
         try:
             node_features = features_for(config, graph, load_text_encoder(config.text) if tuned else encoder, features)
         except UserError as error:
             if features is not None:
                 raise
-            raise UserError(f"the node features of {folder}: {error} Name their place with --features.") from None
+            raise UserError(f"the node features of {folder}: {error} Name their folder with --features.") from None
         if node_features.dim != about["feature_dim"]:
             raise UserError(
                 f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."
@@ -99,13 +120,13 @@ class Run:
         except RuntimeError as error:
             what = str(error).splitlines()[-1].strip().rstrip(".")
             raise UserError(
-                f"{folder / WEIGHTS} does not fit its settings ({what}); if another version of mhgrn wrote it, train it again."
+                f"{folder / WEIGHTS} does not fit its settings ({what}); if another version of mhgrn wrote it, train again."
             ) from None
         model.eval()
         return cls(folder, about, config, graph, encoder, node_features, model)
 
     def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
-        """Write settings and weights; encoder weights only if training changed them."""
+        """Write settings and weights. The text encoder's weights are written only if training changed them."""
         tensors: dict[str, Tensor] = dict(self.model.state_dict())
         if text_changed:
             tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
@@ -114,17 +135,17 @@ class Run:
 
 
 def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
-    """The prepared data that a run was trained on, or ``data``."""
+    """Load the prepared data that a run was trained on, or that in the folder ``data``."""
     place = Path(data or read_about(folder)["data"]["folder"])
     if data is None and not place.exists():
-        raise UserError(f"the data of {folder} was at {place}, where nothing is now; name its place with --data.")
+        raise UserError(f"the data of {folder} was at {place}, which does not exist now; name its folder with --data.")
     return PreparedData.load(place)
 
 
 def describe(
     config: Config, graph: KnowledgeGraph, encoder: TextEncoder, features: NodeFeatures, data: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a run folder says of itself."""
+    """The contents of ``run.json``."""
     return {
         "format": FORMAT,
         "config": config.used(),
@@ -143,11 +164,11 @@ def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> K
     if kg is None:
         place = Path(about["graph"])
         if not place.exists():
-            raise UserError(f"the graph of {folder} was at {place}, where nothing is now; name its place with --kg.")
+            raise UserError(f"the graph of {folder} was at {place}, which does not exist now; name its folder with --kg.")
         graph = KnowledgeGraph.load(place)
         if graph.fingerprint != about["graph_fingerprint"]:
             raise UserError(
-                f"the graph at {place} has changed since {folder} was trained on it; name it with --kg to use it all the same,"
+                f"the graph at {place} has changed since {folder} was trained on it; name it with --kg to use it anyway,"
                 " or train again."
             )
         return graph
@@ -156,13 +177,13 @@ def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> K
     ours = [r.name for r in graph.schema.relations]
     if ours != theirs:
         raise UserError(
-            f"{kg} has other relations than the graph {folder} was trained on"
+            f"{kg} has other relations than the graph of {folder}"
             f" ({len(ours)}: {', '.join(ours[:3])}…, not {len(theirs)}: {', '.join(theirs[:3])}…)."
         )
     return graph
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What a run folder says of itself, checked."""
+    """Read and check ``run.json``."""
     keys = ("config", "graph", "graph_fingerprint", "schema", "text_weights", "feature_dim", "data")
     return read_marker(folder, MARKER, "run", FORMAT, keys)

@@ -132,7 +132,7 @@ def test_a_run_without_a_model_yet_says_so(project: Project, encoder: Path, tmp_
     asked = here("ask", run, "Where do you keep milk?", "-c", "oven", "-c", "refrigerator")
     if not (run / "model.safetensors").exists():
         assert asked.code == 2
-        assert "has not ended an epoch yet" in asked.err
+        assert "has not finished an epoch yet" in asked.err
 
 
 def test_no_room_for_a_checkpoint_leaves_the_one_before(project: Project, encoder: Path, tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ DAMAGE_CASES = [
     Case(
         "text cache cut", after(lambda p: [cut(f) for f in (p.data / "cache").iterdir()], EVAL), ("{root}/data/cache", "delete it")
     ),
-    Case("graph moved", after(lambda p: p.graph.rename(p.root / "moved"), ASKED), ("{root}/graph, where nothing is now", "--kg")),
+    Case("graph moved", after(lambda p: p.graph.rename(p.root / "moved"), ASKED), ("{root}/graph, which does not exist", "--kg")),
     Case(
         "graph moved: train",
         after(lambda p: p.graph.rename(p.root / "moved"), train),
@@ -330,7 +330,7 @@ DAMAGE_CASES = [
     ),
     Case("graph changed", after(changed_graph, ASKED), ("{root}/graph has changed since", "train again")),
     Case("graph changed: train", after(changed_graph, train), ("prepared from another graph", "prepare the questions again")),
-    Case("data moved", after(lambda p: p.data.rename(p.root / "moved"), EVAL), ("{root}/data, where nothing is now", "--data")),
+    Case("data moved", after(lambda p: p.data.rename(p.root / "moved"), EVAL), ("{root}/data, which does not exist now", "--data")),
 ]
 
 QUESTION_CASES = [

@@ -1,4 +1,4 @@
-"""What a person who waits for an experiment sees: a table that fills, or in a pipe a line for each cell."""
+"""The progress of an experiment: a live table in a terminal, otherwise one line for each run."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ class Board:
         self.done: dict[str, dict[str, Any]] = {}
         self.running: dict[str, float] = {}
         self.failed: dict[str, str] = {}
-        self._stream = sys.stderr  # cells send their own output elsewhere
+        self._stream = sys.stderr  # cells redirect their own output
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class Board:
             say(f"{cell.name} failed: {message}")
 
     def table(self) -> "Table":
-        """A row a system: the mean of the seeds that are done."""
+        """One row for each system, with the mean of its finished seeds."""
         from rich.table import Table
 
         title = f"{self.title}: {len(self.done)} of {len(self.cells)} runs"

@@ -1,4 +1,4 @@
-"""Fitting an experiment into a given time: fewer seeds first, then fewer epochs, then fewer questions, and saying so."""
+"""Fit an experiment into a given time: fewer seeds, then fewer epochs, then fewer questions."""
 
 import re
 import time
@@ -15,12 +15,12 @@ from mhgrn_reproduction.cells import Cell
 if TYPE_CHECKING:
     from mhgrn.training.examples import Examples
 
-LEAST_EPOCHS = 5  # what is kept before questions are left out; or half, where there are fewer than ten
+LEAST_EPOCHS = 5  # the minimum before questions are reduced; or half of the epochs if there are fewer than ten
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(text: str) -> float:
-    """A duration as a person writes it.
+    """The seconds of a duration such as 30m.
 
     >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("90")
     (1800.0, 5400.0, 90.0)
@@ -33,17 +33,17 @@ def seconds_of(text: str) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of an experiment is run."""
+    """The part of an experiment to run."""
 
     seeds: int
-    epochs: int | None = None  # at most, None: as the settings say
-    share: float = 1.0  # of the training questions
+    epochs: int | None = None  # upper limit; None: as in the settings
+    share: float = 1.0  # fraction of the training questions
 
 
 def shrink(budget: float, whole: Plan, cost: Callable[[Plan], float]) -> Plan:
-    """The largest part of ``whole`` that costs no more than ``budget``, or the smallest there is.
+    """The largest plan within ``whole`` whose cost is at most ``budget``, or the smallest plan.
 
-    Seeds go first, down to one; then epochs, down to five or half of them; then questions.
+    Seeds are reduced first, to one; then epochs, to five or half of them; then questions.
 
     >>> shrink(60, Plan(seeds=4, epochs=10), lambda plan: plan.seeds * plan.epochs * 4 * plan.share)
     Plan(seeds=1, epochs=10, share=1.0)
@@ -58,14 +58,14 @@ def shrink(budget: float, whole: Plan, cost: Callable[[Plan], float]) -> Plan:
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds a question."""
+    """Seconds for one question."""
 
     train: float
     evaluate: float
 
 
 def cost_of(config: Config, questions: dict[str, int], speed: Speed, epochs: int | None, share: float) -> float:
-    """Seconds of a run that no early stop ends: ``questions`` counts each split's, those that are measured included."""
+    """The seconds of a run without early stopping. ``questions`` has the size of each split that is used."""
     training = config.training
     trained = max(1.0, questions["train"] * training.train_fraction * share)
     trained = min(trained, training.max_questions or trained)
@@ -77,7 +77,7 @@ def cost_of(config: Config, questions: dict[str, int], speed: Speed, epochs: int
 
 
 def fresh_examples(cell: Cell, folder: Path) -> "Examples":
-    """A cell's questions with an untrained model: its text vectors are computed, or found beside the data."""
+    """A cell's questions with an untrained model. Text vectors are computed if they are not cached."""
     import torch
 
     from mhgrn.model import build_model

@@ -31,7 +31,7 @@ def cases(
     data: str | Path | None = None,
     kg: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Some questions that a run answers rightly, some wrongly, and the paper's own, all with their paths."""
+    """Questions that a run answers correctly, ones that it does not, and the paper's examples, all with their paths."""
     run, prepared = Run.load(folder, kg), find_data(Path(folder), data)
     require_same_graph(run, prepared)
     numbers = list(prepared.answered_split(split))

@@ -1,4 +1,4 @@
-"""A cell of a table: one system with one seed, trained and measured; what is left of it is a small JSON file."""
+"""Cells: one system with one seed, trained and evaluated. The result is a small JSON file."""
 
 import json
 import subprocess
@@ -20,13 +20,13 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class Cell:
-    """What is to be run, by names and places: it goes to other processes."""
+    """A run to do; it can be sent to another process."""
 
     system: str
     seed: int
     config: Config
     prepared: Path
-    graph: Path | None  # where it is now
+    graph: Path | None  # the graph's present folder
     fingerprint: str  # of the prepared data
     splits: tuple[str, ...]
 
@@ -41,15 +41,15 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """The run's, the same in all experiments that have such a run."""
+        """The name of the run folder, the same in all experiments with this run."""
         return f"{self.config.graph_encoder}-{self.seed}-{self.key[:12]}"
 
     def file(self, results: Path) -> Path:
-        """Where its result is kept."""
+        """The file of its result."""
         return results / "cells" / f"{self.system}.{self.seed}.json"
 
     def result(self, results: Path) -> dict[str, Any] | None:
-        """What is there of it: a result of the same settings and data, with all its splits."""
+        """The stored result, if it has the same settings and data and all splits."""
         path = self.file(results)
         if not path.is_file():
             return None
@@ -58,13 +58,13 @@ class Cell:
 
 
 def seeds_of(results: Path, system: str) -> list[int]:
-    """The seeds that a system has results of, whatever their settings."""
+    """The seeds of a system that have results, with any settings."""
     ends = [path.name[len(system) + 1 : -len(".json")] for path in (results / "cells").glob(f"{system}.*.json")]
     return sorted(int(end) for end in ends if end.isdecimal())
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """A cell's result, checked."""
+    """Read and check a cell's result."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -81,9 +81,9 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
-    """Train, or go on with, a cell's run below ``runs``, and answer the splits with it.
+    """Train or resume a cell's run in the folder ``runs``, and evaluate it on the splits.
 
-    Experiments share runs, so it waits for another process that is at the same one.
+    Experiments share runs. If another process trains the same run, wait for it.
     """
     with locked(runs / f".{cell.folder}.cell.lock", wait=True):
         return _run_cell(cell, runs)
@@ -115,7 +115,7 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "parameters": parameter_count(run.model),
         "epochs": len(epochs),
         "best_epoch": run.about["metrics"]["epoch"],
-        "warnings": [row["warning"] for row in epochs[-1:] if "warning" in row],  # earlier ones it got over
+        "warnings": [row["warning"] for row in epochs[-1:] if "warning" in row],  # only those of the last epoch
         "curve": [{"loss": round(row["loss"], 4), "dev": round(row["dev_accuracy"], 6)} for row in epochs if "loss" in row],
         "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
         "threads": run.config.training.threads or torch.get_num_threads(),
@@ -131,7 +131,7 @@ def save_cell(cell: Cell, results: Path, result: dict[str, Any]) -> None:
 
 
 def made() -> dict[str, Any]:
-    """When something was made, and by what."""
+    """The date, commit and versions of a result."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
@@ -140,7 +140,7 @@ def made() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the code that runs, where it runs from a clone; with ``+`` if it was altered since."""
+    """The commit of the running code if it runs from a clone; with ``+`` if the code has uncommitted changes."""
     here = Path(__file__).parent
     try:
         found = subprocess.run(
@@ -163,7 +163,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
-    """What a run chooses of each of a split's questions, and how often it is right where that is known."""
+    """The run's choice for each question of a split, and its accuracy if the answers are known."""
     import torch
 
     from mhgrn.training.ensemble import choose

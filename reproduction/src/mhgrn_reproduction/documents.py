@@ -1,4 +1,4 @@
-"""Finished results in documents: tables between two comments, made from the results' files."""
+"""Tables of results in Markdown documents, between two comments."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ PLACE = re.compile(rf"(?P<begin>{BEGIN})(?P<table>(?:(?!^<!-- ).)*?)(?P<end>^<!-
 
 
 def results_of(results: Path, name: str, encoder: str | None = None) -> list[dict[str, Any]]:
-    """What was measured of an experiment: with one text encoder, or with each that has results."""
+    """The results of an experiment with one text encoder, or with all that have results."""
     folder = results / Path(name).stem
     if not _is_known(name, results):
         known = {*TRAINED, *PRINTED, *(p.name for p in results.glob("*") if p.is_dir())}
@@ -24,12 +24,12 @@ def results_of(results: Path, name: str, encoder: str | None = None) -> list[dic
         return [printed.read(folder)]
     folders = sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))
     if not folders:
-        raise UserError(f"{folder} holds no results; run `mhgrn reproduce {name}` first, or name their place with --results.")
+        raise UserError(f"{folder} has no results; run `mhgrn reproduce {name}` first, or name their folder with --results.")
     if encoder is not None:
         others = ", ".join(each.name for each in folders)
         folders = [each for each in folders if each.name == Path(encoder).stem]
         if not folders:
-            raise UserError(f"{folder} has no results with the text encoder {encoder}, but with: {others}.")
+            raise UserError(f"{folder} has no results with the text encoder {encoder}, only with {others}.")
     return [read_summary(each) for each in folders]
 
 
@@ -38,7 +38,7 @@ def _is_known(name: str, results: Path) -> bool:
 
 
 def refresh(path: Path, results: Path) -> int:
-    """Put every table of a Markdown file that stands between ``<!-- NAME ENCODER -->`` and ``<!-- end -->`` there anew."""
+    """Update every table of a Markdown file between ``<!-- NAME ENCODER -->`` and ``<!-- end -->``; returns their number."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,7 +53,7 @@ def refresh(path: Path, results: Path) -> int:
     fresh, count = PLACE.subn(lambda match: match["begin"] + _table(match["name"], match["encoder"], results) + match["end"], text)
     if not count:
         raise UserError(
-            f"{path} has no place for a table: write <!-- csqa-inhouse minilm --> and <!-- end -->, each on a line of its own."
+            f"{path} has no place for a table; write <!-- csqa-inhouse minilm --> and <!-- end -->, each on a separate line."
         )
     if fresh != text:
         write_text(path, fresh)
@@ -61,6 +61,6 @@ def refresh(path: Path, results: Path) -> int:
 
 
 def _table(name: str, encoder: str | None, results: Path) -> str:
-    """The table and its remarks, without the heading."""
+    """The table and its notes, without the heading."""
     shown = [printed.markdown(f) if name in PRINTED else tables.markdown(f) for f in results_of(results, name, encoder)]
     return "\n".join(each.partition("\n\n")[2] for each in shown)

@@ -1,4 +1,4 @@
-"""What the files of results hold, checked as they are read: they are kept for long, merged and edited."""
+"""The formats of result files, checked when they are read."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ class _Part(BaseModel):
 
 
 class Answers(_Part):
-    """A cell's of one split; how often they are right where that is known."""
+    """A cell's answers to one split, with the accuracy if the answers are known."""
 
     questions: int
     ids: str
@@ -72,7 +72,7 @@ class Difference(_Part):
 
 
 class Entry(_Part):
-    """A system's; beside these each split's :class:`Spread`."""
+    """A system in a summary; it also has a :class:`Spread` for each split."""
 
     model_config = ConfigDict(extra="allow")
     seeds: list[int]
@@ -129,7 +129,7 @@ class Summary(_Part):
 
 
 class Share(_Part):
-    """How much of an experiment is run."""
+    """The part of an experiment that is run."""
 
     seeds: int = Field(ge=1)
     epochs: int | None
@@ -166,7 +166,7 @@ class Printed(_Part):
 
 
 def check(found: object, kind: type[BaseModel], path: Path) -> None:
-    """Refuse a file whose content is not what it should be."""
+    """Raise a :class:`~mhgrn.errors.UserError` if the contents do not have this format."""
     try:
         kind.model_validate(found)
     except ValidationError as error:

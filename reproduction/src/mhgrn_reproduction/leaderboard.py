@@ -1,4 +1,4 @@
-"""Seeds that answer together, and files of predictions as CommonsenseQA's leaderboard takes them."""
+"""Ensembles of seeds, and prediction files in the format of CommonsenseQA's leaderboard."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from mhgrn_reproduction.papers import Experiment
 
 
 def majority(chosen: Sequence[str]) -> str:
-    """What most runs chose of each question, one character a question; a tie goes to the first choice, as published.
+    """The majority choice for each question, one character each; ties go to the first choice, as published.
 
     >>> majority(["0120", "0210", "1230"])
     '0210'
@@ -22,7 +22,7 @@ def majority(chosen: Sequence[str]) -> str:
 
 
 def write_predictions(summary: dict[str, Any], experiment: Experiment, data: PreparedData, folder: Path) -> None:
-    """Add ensembles to a summary, and write what the best single run and the ensemble predict: ``id,letter`` a line."""
+    """Add ensembles to a summary, and write the predictions of the best run and of the ensemble, ``id,letter`` in each line."""
     ensembles: dict[str, Any] = {}
     for system in experiment.systems:
         if system not in summary["systems"]:

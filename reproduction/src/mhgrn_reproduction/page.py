@@ -1,4 +1,4 @@
-"""All results of a folder as one HTML page that needs nothing else: tables, figures, questions with their paths."""
+"""All results of a folder as one self-contained HTML page."""
 
 import base64
 import json
@@ -33,10 +33,10 @@ nav ul { padding: 0; }
 
 
 def write_page(results: str | Path, output: str | Path | None = None) -> Path:
-    """Write the page of a folder of results, by default into it."""
+    """Write the page of a folder of results; by default to ``report.html`` in it."""
     folder = Path(results)
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder; name one that `mhgrn reproduce` wrote results to.")
+        raise UserError(f"{folder} is not a folder; name a folder of results of `mhgrn reproduce`.")
     output = Path(output) if output is not None else folder / "report.html"
     if output.is_dir():
         raise UserError(f"{output} is a folder; name a file to write to.")
@@ -48,20 +48,20 @@ def page(folder: Path) -> str:
     """The page's HTML."""
     sections = _sections(folder)
     if not sections:
-        raise UserError(f"{folder} holds no results ({SUMMARY} or {printed.RESULT} in its folders); run `mhgrn reproduce` first.")
+        raise UserError(f"{folder} has no results ({SUMMARY} or {printed.RESULT} in its folders); run `mhgrn reproduce` first.")
     links = "".join(f'<li><a href="#{_anchor(name)}">{escape(name)}</a></li>' for name in sections)
     body = "\n".join(f'<h2 id="{_anchor(name)}">{escape(name)}</h2>\n{_about(name)}{content}' for name, content in sections.items())
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>mhgrn: results</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f"<style>{STYLE}</style></head>\n<body>\n<h1>The paper's experiments, measured again</h1>\n"
+        f"<style>{STYLE}</style></head>\n<body>\n<h1>Reproduction of the paper's experiments</h1>\n"
         f"<nav><ul>{links}</ul></nav>\n{body}\n</body></html>\n"
     )
 
 
 def _sections(folder: Path) -> dict[str, str]:
-    """By experiment, in the paper's order; ``folder`` may also be that of one experiment, or of one text encoder of it."""
+    """Sections by experiment, in the paper's order. ``folder`` can also be that of one experiment or of one text encoder."""
     if (folder / SUMMARY).is_file():
         return {folder.resolve().parent.name: _trained(folder)}
     if own := _section(folder):
@@ -73,7 +73,7 @@ def _sections(folder: Path) -> dict[str, str]:
 
 
 def _section(folder: Path) -> str:
-    """An experiment's results, those with each text encoder; empty if there are none."""
+    """An experiment's results with all text encoders; empty if there are none."""
     parts = [_printed(folder)] if (folder / printed.RESULT).is_file() else []
     parts += [_trained(path.parent) for path in sorted(folder.glob(f"*/{SUMMARY}"))]
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""The paper's experiments as data: what is compared, with which settings, and what the paper reports."""
+"""The paper's experiments as YAML: systems, settings, and the numbers that the paper reports."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -16,7 +16,7 @@ from mhgrn_reproduction.titles import TRAINED, About
 
 
 class Part(BaseModel):
-    """A part of a file of settings: a misspelt key is an error."""
+    """A part of an experiment's file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,19 +31,19 @@ def _checked_settings(value: object) -> object:
 
 
 def _as_reported(value: object) -> object:
-    """A number, or a list of mean and deviation."""
+    """A number, or a list of mean and standard deviation."""
     return [value, None] if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 Settings = Annotated[dict[str, Any], BeforeValidator(_checked_settings)]
 Reported = Annotated[tuple[float, float | None], BeforeValidator(_as_reported)]
-"""Per cent: mean, and standard deviation where it is given."""
+"""Percentages: the mean, and the standard deviation if it is reported."""
 Numbers = dict[str, dict[str, Reported]]
 """By text encoder, then by split."""
 
 
 class Vary(Part):
-    """A setting that takes several values, or several settings that take the same ones."""
+    """One or several settings that vary together over a list of values."""
 
     setting: Annotated[tuple[str, ...], BeforeValidator(as_list)]
     values: list[float | int] = Field(min_length=1)
@@ -70,25 +70,25 @@ class System(Part):
 
 
 class Quoted(Part):
-    """A row that nobody ran: a number that the paper quotes, or a system that is not available."""
+    """A row that is not run: a number that the paper quotes, or a system that is not available."""
 
     label: str
     paper: Numbers
 
 
 class TextSettings(Part):
-    """A text encoder and everything that goes with it."""
+    """A text encoder and the settings that belong to it."""
 
     label: str
     settings: Settings
     text_alone: Settings = Field({}, description="for graph_encoder: none")
     max_nodes: int | None = Field(None, ge=1, description="cap on a subgraph's nodes")
     published_names: bool = Field(False, description="name concepts by the last part of their URI")
-    max_triples_per_concept: int | None = Field(None, ge=1, description="that features: triples are made of")
+    max_triples_per_concept: int | None = Field(None, ge=1, description="triples for features: triples; null: all")
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Shipped settings by their name, or a YAML file."""
+        """Settings from a YAML file, or shipped ones by name."""
         return _read(cls, name, "encoders", "a text encoder")
 
     @staticmethod
@@ -97,7 +97,7 @@ class TextSettings(Part):
 
 
 class Experiment(Part):
-    """Several systems on one data set.
+    """Several systems on one dataset.
 
     >>> Experiment.named("hops").systems["mhgrn@2"].settings["mhgrn.hops"]
     2
@@ -121,7 +121,7 @@ class Experiment(Part):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """A shipped experiment, or a YAML file's."""
+        """An experiment from a YAML file, or a shipped one by name."""
         found = _read(cls, name, "", "an experiment with settings")
         return found.model_copy(update={"name": Path(name).stem, "systems": _varied(found)})
 
@@ -130,7 +130,7 @@ class Experiment(Part):
         return TRAINED.get(self.name, About("", self.name))
 
     def pick(self, names: list[str] | None) -> dict[str, System]:
-        """The systems of some names, a varied one standing for all its values; without names, all but optional ones."""
+        """The systems with these names; a varied one stands for all its values. Without names: all that are not optional."""
         if names == []:
             raise UserError("--systems names none; leave it out to run all.")
         if names is None:
@@ -151,12 +151,12 @@ class Experiment(Part):
         return [f"{key}={as_yaml(value)}" for key, value in given.items()]
 
     def config(self, system: str, encoder: str, text: TextSettings, seed: int = 0, changes: Sequence[str] = ()) -> Config:
-        """What one run is trained with."""
+        """The settings of one run."""
         return Config.load(overrides=[*self.overrides(system, encoder, text), *changes, f"seed={seed}"])
 
 
 def _varied(experiment: Experiment) -> dict[str, System]:
-    """Every system, those that vary once for each value."""
+    """All systems, with one for each value of those that vary."""
     systems: dict[str, System] = {}
     for name, system in experiment.systems.items():
         vary = system.vary or experiment.vary

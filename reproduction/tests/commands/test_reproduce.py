@@ -91,13 +91,13 @@ def test_wrong_input_is_one_line(refused: Refused, where: list[str], project: Pr
     refused(["reproduce", "hops", *where, "--systems", "gcn"], ["hops has no system 'gcn'"])
     refused(["reproduce", "hops", *where], ["has no folder commonsenseqa or csqa", "mhgrn fetch commonsenseqa"])
     refused(["reproduce", "run", f"{tmp_path}/no.yaml", *where], ["does not exist"])
-    refused(["reproduce", "table", "hops", *results], ["holds no results"])
+    refused(["reproduce", "table", "hops", *results], ["has no results"])
     refused(["reproduce", "table", "splits", *results], ["splits does not exist; name the folder of a result"])
-    refused(["report", f"{tmp_path}/no"], ["is no folder"])
+    refused(["report", f"{tmp_path}/no"], ["is not a folder"])
     refused(["compare", str(project.run), f"{tmp_path}/no"], ["does not exist"])
     refused(["compare", str(project.run), str(project.run), "--split", "dve"], ["Did you mean dev"])
     refused(["reproduce", "cases", "--run", f"{tmp_path}/no", *results], ["does not exist"])
-    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["csqa-inhouse holds no results"])
+    refused(["reproduce", "breakdown", *where, "--split", "dve"], ["csqa-inhouse has no results"])
     refused(["reproduce", "curves", "--of", "hop", *results], ["no experiment hop. Did you mean hops?"])
 
 

@@ -1,4 +1,4 @@
-"""mhgrn reproduce, compare, report: the paper's tables and figures, measured again."""
+"""mhgrn reproduce and mhgrn report: run the paper's experiments."""
 
 import json
 import os
@@ -13,21 +13,22 @@ from mhgrn_reproduction.titles import TRAINED
 
 PANEL = "Reproduce the paper"
 app = typer.Typer(
-    help="Measure the paper's tables and figures again, one command each.", no_args_is_help=True, rich_help_panel=PANEL
+    help="Run the paper's experiments, one command for each table or figure.", no_args_is_help=True, rich_help_panel=PANEL
 )
 
 Data = Annotated[
     Path,
     typer.Option(
         "--data",
-        help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/). Unset: this one, to which `mhgrn fetch`"
-        " brings them.",
+        help="Folder with conceptnet/, commonsenseqa/ (or csqa/), openbookqa/ (or obqa/). Unset: the current"
+        " folder. Download them with `mhgrn fetch`.",
         show_default=False,
     ),
 ]
 Kg = Annotated[Path | None, typer.Option("--kg", help="A built graph, instead of building one.", show_default=False)]
 RunKg = Annotated[
-    Path | None, typer.Option("--kg", help="The graph, if it has moved, or another of the same schema.", show_default=False)
+    Path | None,
+    typer.Option("--kg", help="The graph, if it has moved, or another one with the same relations.", show_default=False),
 ]
 Encoder = Annotated[
     str,
@@ -36,12 +37,12 @@ Encoder = Annotated[
 
 
 def _writable(folder: Path) -> Path:
-    """Refuse a place that cannot be written to before the work, not after it."""
+    """Refuse a folder that cannot be written before the work, not after it."""
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     if not there.is_dir():
-        raise UserError(f"{there} is not a folder; name another by --results.")
+        raise UserError(f"{there} is not a folder; name another one with --results.")
     if not os.access(there, os.W_OK):
-        raise UserError(f"{there} cannot be written to; name another folder by --results.")
+        raise UserError(f"{there} cannot be written to; name another folder with --results.")
     return folder
 
 
@@ -49,23 +50,23 @@ Results = Annotated[Path, typer.Option(help="Folder for results.", callback=_wri
 Finished = Annotated[Path, typer.Option("--results", help="Folder of results.")]
 Work = Annotated[
     Path | None,
-    typer.Option(help="Folder for graphs, prepared questions and runs. Unset: below the user's cache.", show_default=False),
+    typer.Option(help="Folder for graphs, prepared questions and runs. Unset: in the user's cache folder.", show_default=False),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting for all systems; the results say so.", show_default=False),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting for all systems; results record it.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Seeds, from 0 on; the paper has 4.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds; the paper has 4.")]
 Systems = Annotated[
-    str | None, typer.Option(help="Names with commas; `list` shows them. Unset: all but optional ones.", show_default=False)
+    str | None, typer.Option(help="Comma-separated names, see `list`. Unset: all that are not optional.", show_default=False)
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(help="Time, e.g. 30m: fewer seeds, then epochs, then questions; the results say which.", show_default=False),
+    typer.Option(help="Time limit, e.g. 30m. Reduces seeds, then epochs, then questions; results record it.", show_default=False),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace results of other settings, and plan a budget anew.")]
-Replace = Annotated[bool, typer.Option("--force", help="Replace a result of something else.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace results of other settings, and discard the plan of a budget.")]
+Replace = Annotated[bool, typer.Option("--force", help="Replace a result of other inputs.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
 RESULTS, HERE = Path("results"), Path()
 
@@ -78,7 +79,7 @@ def _sources(data: Path, work: Path | None, kg: Path | None) -> Any:
 
 @app.command("list")
 def show_list(as_json: AsJson = False) -> None:
-    """The paper's experiments, their systems, and the text encoders there are settings for."""
+    """List experiments, their systems, and text encoders."""
     from mhgrn_reproduction.papers import Experiment, TextSettings
     from mhgrn_reproduction.titles import PRINTED, TRAINED
 
@@ -99,7 +100,7 @@ def show_list(as_json: AsJson = False) -> None:
 
 
 def _short(systems: Any) -> str:
-    """Names; of those that vary, once with their number of values."""
+    """Names; one that varies once, with the number of its values."""
     bases: dict[str, int] = {}
     for name in systems:
         base = str(name).partition("@")[0]
@@ -170,7 +171,7 @@ def run_own(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """An experiment of your own: systems and settings in a YAML file like those of the paper's."""
+    """Run your own experiment, described in a YAML file."""
     from mhgrn.settings import read_yaml
 
     read_yaml(experiment, "an experiment")
@@ -187,28 +188,28 @@ def _print_result(
 
 
 def properties(results: Results = RESULTS, as_json: AsJson = False) -> None:
-    """Table 1: which graph encoders tell relations apart, show paths, and list none one by one."""
+    """Table 1: which graph encoders use relations, show paths, and do not enumerate paths."""
     from mhgrn_reproduction import printed
 
     _print_result(printed.properties(), results / "properties", as_json)
 
 
 def parameters(results: Results = RESULTS, as_json: AsJson = False) -> None:
-    """Table 11: trained parameters of every graph encoder, beside the paper's."""
+    """Table 11: the number of trained parameters of every graph encoder."""
     from mhgrn_reproduction import printed
 
     _print_result(printed.parameters(), results / "parameters", as_json)
 
 
 def splits(data: Data = HERE, results: Results = RESULTS, as_json: AsJson = False) -> None:
-    """Table 8: questions of every split, beside the paper's."""
+    """Table 8: the number of questions in every split."""
     from mhgrn_reproduction import printed
 
     _print_result(printed.splits(_sources(data, None, None)), results / "splits", as_json)
 
 
 def scalability(results: Results = RESULTS, as_json: AsJson = False) -> None:
-    """Table 2 and figure 7: time of a training step by hops and by nodes, on random graphs."""
+    """Table 2 and figure 7: time of a training step by hops and nodes, on random graphs."""
     from mhgrn_reproduction import printed
 
     found = printed.scalability()
@@ -217,8 +218,8 @@ def scalability(results: Results = RESULTS, as_json: AsJson = False) -> None:
 
 def path_counts(
     data: Data = HERE,
-    dataset: Annotated[str, typer.Option(help="A data set below --data.")] = "commonsenseqa",
-    hops: Annotated[int, typer.Option(min=1, max=16, help="Count paths of up to so many hops.")] = 5,
+    dataset: Annotated[str, typer.Option(help="A dataset in --data.")] = "commonsenseqa",
+    hops: Annotated[int, typer.Option(min=1, max=16, help="Largest number of hops.")] = 5,
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
@@ -235,19 +236,17 @@ def path_counts(
 
 
 def cases(
-    run: Annotated[Path, typer.Option("--run", help="Folder of a trained run, e.g. one below --work.", show_default=False)],
+    run: Annotated[Path, typer.Option("--run", help="Folder of a trained run, e.g. one in the work folder.", show_default=False)],
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    count: Annotated[int, typer.Option(min=1, max=1000, help="So many answered rightly, and as many wrongly.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the drawing of questions.")] = 0,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Prepared data, if not the run's own place for it.", show_default=False)
-    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Number of correct answers, and of wrong ones.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice of questions.")] = 0,
+    data: Annotated[Path | None, typer.Option("--data", help="Prepared data, if it has moved.", show_default=False)] = None,
     kg: RunKg = None,
     results: Results = RESULTS,
     force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Figure 8: questions drawn at random with the paths behind their answers, and the paper's own where the data has them."""
+    """Figure 8: random questions with the paths behind their answers, and the paper's examples."""
     from mhgrn_reproduction.cases import cases as find_cases
 
     _print_result(find_cases(run, split, count, seed, data, kg), results / "cases", as_json, None, force)
@@ -258,20 +257,20 @@ def breakdown(
     name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
     encoder: Encoder = "minilm",
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    baseline: Annotated[str, typer.Option(help="The system beside which others are counted right or wrong.")] = "none",
+    baseline: Annotated[str, typer.Option(help="The system that others are compared with.")] = "none",
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
     force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Where each system of a finished experiment is right: by kind of question, and where others are not."""
+    """Accuracy of each system of a finished experiment by kind of question."""
     from mhgrn_reproduction.analysis import breakdown as break_down
     from mhgrn_reproduction.documents import results_of
     from mhgrn_reproduction.papers import Experiment, TextSettings
 
     folder = results / Path(name).stem / Path(encoder).stem
-    results_of(results, name, encoder)  # looked for before anything is built
+    results_of(results, name, encoder)  # checked before anything is built
     prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
     _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json, None, force)
 
@@ -283,7 +282,7 @@ def curves(
     force: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Training loss and dev accuracy of each system of a finished experiment, epoch by epoch."""
+    """Training loss and dev accuracy by epoch, for each system of a finished experiment."""
     from mhgrn_reproduction.analysis import curves as read_curves
     from mhgrn_reproduction.documents import results_of
 
@@ -295,12 +294,10 @@ def curves(
 @app.command()
 def table(
     name: Annotated[str | None, typer.Argument(help="An experiment's name.", show_default=False)] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="Of which text encoder. Unset: of all that have results.", show_default=False)
-    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="Text encoder. Unset: all that have results.", show_default=False)] = None,
     into: Annotated[
         Path | None,
-        typer.Option(help="Bring the tables of a Markdown file up to date, each between <!-- NAME ENCODER --> and <!-- end -->."),
+        typer.Option(help="Update the tables of a Markdown file, each between <!-- NAME ENCODER --> and <!-- end -->."),
     ] = None,
     results: Finished = RESULTS,
     as_json: AsJson = False,
@@ -311,7 +308,7 @@ def table(
     from mhgrn_reproduction import documents, printed, tables
 
     if (name is None) == (into is None):
-        raise UserError("name an experiment, or with --into a file whose tables are to be brought up to date.")
+        raise UserError("name an experiment, or a file whose tables to update with --into.")
     if into is not None:
         say(f"{into}: {documents.refresh(into, results)} tables")
         return

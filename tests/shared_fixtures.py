@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from forking import stop_server
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.starter import FACTS, HERE
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
@@ -21,6 +22,10 @@ torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=50)
 settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=200)
 settings.load_profile("repeatable")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    stop_server()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

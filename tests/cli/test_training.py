@@ -67,19 +67,20 @@ def test_a_training_killed_at_random_steps_ends_in_the_same_weights(
     kills: int, project: Project, encoder: Path, tmp_path: Path
 ) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    done = in_a_process(*command(project, whole, encoder))
+    longer = {"training__epochs": 8, "training__patience": 8}  # a kill at step 23 comes long before the end
+    done = in_a_process(*command(project, whole, encoder, **longer))
     assert done.code == 0, done
-    assert rows(whole)[-1]["step"] == 24
+    assert rows(whole)[-1]["step"] == 48
     dice = random.Random(kills)
     steps = sorted(dice.sample(range(1, 24), kills))
     for step in steps:
-        child = start(*command(project, broken, encoder))
+        child = start(*command(project, broken, encoder, **longer))
         wait_for_step(broken, step, child)
         time.sleep(dice.choice([0, 0.002, 0.01]))
         child.kill()
         child.communicate()
     assert "finished" not in json.loads((broken / "run.json").read_text(encoding="utf-8"))
-    done = in_a_process(*command(project, broken, encoder))
+    done = in_a_process(*command(project, broken, encoder, **longer))
     assert done.code == 0, done
     assert f"going on with {broken}" in done.err
     assert rows(broken) == rows(whole)

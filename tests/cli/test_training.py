@@ -82,7 +82,7 @@ def test_a_training_killed_at_random_steps_ends_in_the_same_weights(
     assert "finished" not in json.loads((broken / "run.json").read_text(encoding="utf-8"))
     done = in_a_process(*command(project, broken, encoder, **longer))
     assert done.code == 0, done
-    assert f"going on with {broken}" in done.err
+    assert f"resuming {broken}" in done.err
     assert rows(broken) == rows(whole)
     assert (broken / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert {path.name for path in broken.iterdir()} == {path.name for path in whole.iterdir()}
@@ -100,7 +100,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(project: Project, encoder: Pa
     child.send_signal(signal.SIGINT)
     _, err = child.communicate()
     assert child.returncode == 130, err
-    assert "goes on from there" in err
+    assert "to resume" in err
     assert "Traceback" not in err
     assert not list(tmp_path.glob(".run.partial-*"))
     saved = load_metadata(run / "checkpoint.safetensors")["place"]
@@ -118,8 +118,8 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(project: Project, encoder: Pa
     wait_for_step(tmp_path / "copy", saved["step"] + 1, child)
     child.send_signal(signal.SIGTERM)  # as a queue does that wants its machine back
     _, err = child.communicate()
-    assert f"going on with {tmp_path / 'copy'}" in err
-    assert "goes on from there" in err
+    assert f"resuming {tmp_path / 'copy'}" in err
+    assert "to resume" in err
     assert load_metadata(tmp_path / "copy" / "checkpoint.safetensors")["place"]["step"] > saved["step"]
 
 
@@ -199,7 +199,7 @@ def test_two_processes_learn_what_one_does_from_batches_twice_as_large(project: 
     losses = [row["loss"] for row in first]
     assert max(losses) - min(losses) > 0.05  # or there would be little to agree on
     alone = in_a_process("train", "--data", project.data, "-o", tmp_path / "two")
-    assert "holds a trained run" in alone.err
+    assert "contains a trained run" in alone.err
 
 
 @pytest.mark.long

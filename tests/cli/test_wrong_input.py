@@ -434,7 +434,7 @@ TRAIN_CASES = [
     Case("wrong value", lambda p: train(p, "--set", "mhgrn.hops=two"), ("setting mhgrn.hops", "not 'two'")),
     Case("config missing", lambda p: train(p, "--config", p.root / "no.yaml"), ("{root}/no.yaml does not exist",)),
     Case("data missing", lambda p: ["train", "--data", p.root / "no", "-o", p.root / "new"], ("{root}/no does not exist",)),
-    Case("run is there", lambda p: ["train", "--data", p.data, "-o", p.run], ("{root}/run holds a trained run", "--force")),
+    Case("run is there", lambda p: ["train", "--data", p.data, "-o", p.run], ("{root}/run contains a trained run", "--force")),
     Case("output is a file", lambda p: [*train(p)[:-1], written(p.root / "f", "mine")], ("{root}/f is a file",)),
     Case("output is not ours", lambda p: [*train(p)[:-1], p.questions], ("{root}/questions", "name another folder")),
     Case(

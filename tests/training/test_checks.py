@@ -12,7 +12,7 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.checkpoints import Place
-from mhgrn.training.checks import collapse, telling_of_memory
+from mhgrn.training.checks import collapse, explaining_memory_errors
 from mhgrn.training.evaluation import evaluate
 from mhgrn.training.loop import train
 from tiny_encoder import letter_encoder
@@ -76,14 +76,14 @@ def test_every_kind_of_memory_error_names_the_setting(error: Exception) -> None:
     settings = Config.of({"training": {"micro_batch": 3}})
     with (
         pytest.raises(UserError, match=r"out of memory with 3 questions at once: set training\.micro_batch"),
-        telling_of_memory(settings),
+        explaining_memory_errors(settings),
     ):
         raise error
 
 
 @pytest.mark.parametrize("error", [RuntimeError("shapes differ"), NotImplementedError("no"), ValueError("v")])
 def test_other_errors_pass(error: Exception) -> None:
-    with pytest.raises(type(error), match=str(error)), telling_of_memory(Config()):
+    with pytest.raises(type(error), match=str(error)), explaining_memory_errors(Config()):
         raise error
 
 

@@ -87,7 +87,7 @@ def test_an_ensemble_is_its_members_answers_joined(vote: str, runs: list[Path], 
 
 
 def test_a_run_is_named_once_and_there_are_two(runs: list[Path]) -> None:
-    with pytest.raises(UserError, match="two runs or more"):
+    with pytest.raises(UserError, match="two or more runs"):
         ensemble(runs[:1])
     with pytest.raises(UserError, match="named twice"):
         ensemble([runs[0], runs[1], runs[0]])

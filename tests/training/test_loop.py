@@ -120,7 +120,7 @@ def test_a_frozen_encoder_is_not_stored_and_a_run_loads_as_it_was(
     again = Run.load(tmp_path / "run")
     assert evaluate(again, small_data, "dev")["accuracy"] == best == run.about["metrics"]["dev_accuracy"]
     assert (tmp_path / "run" / "config.yaml").is_file()
-    with pytest.raises(UserError, match="holds a trained run"):
+    with pytest.raises(UserError, match="contains a trained run"):
         train(small_data, Config.of(SHORT), tmp_path / "run", starter_graph)
 
 

@@ -5,7 +5,7 @@ import torch
 
 from mhgrn.config import Config, TrainingConfig
 from mhgrn.model import build_model
-from mhgrn.training.optimizer import learning_rate_factor, make_optimiser
+from mhgrn.training.optimizer import learning_rate_factor, make_optimizer
 
 
 @pytest.mark.parametrize("schedule", ["constant", "warmup_constant", "warmup_linear"])
@@ -42,7 +42,7 @@ def test_weight_decay_spares_biases_norms_and_transitions_if_wanted(on_tau: bool
     text = Text()
     model = build_model(config, text, 5, 4)
     run = type("Run", (), {"model": model, "encoder": text})
-    optimiser = make_optimiser(run, config)
+    optimiser = make_optimizer(run, config)
     decay = {id(p): (g["weight_decay"], g["lr"]) for g in optimiser.param_groups for p in g["params"]}
     named = {**dict(model.named_parameters()), **dict(text.named_parameters())}
     assert len(decay) == len(named)

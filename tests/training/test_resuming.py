@@ -88,7 +88,7 @@ def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(
     how = {"data": small_data, "graph": starter_graph}
     folder = tmp_path / "run"
     interrupted(folder, 2, config=settings(encoder), **how)
-    with pytest.raises(UserError, match=r"not this one: training\.batch_size was 6 and is 7\. To go on .*--force"):
+    with pytest.raises(UserError, match=r"different settings: training\.batch_size was 6 and is 7\. To resume .*--force"):
         train(config=settings(encoder, batch_size=7), folder=folder, **how)
     checkpoint = (folder / CHECKPOINT).read_bytes()
     (folder / CHECKPOINT).write_bytes(checkpoint[:-1])
@@ -174,8 +174,8 @@ def test_differences_name_what_decides_a_run() -> None:
     other = Config.of({"mhgrn": {"hops": 3}, "training": {"log_every": 1, "tensorboard": True}}).model_dump()
     changed = about | {"config": other, "graph_fingerprint": "h", "processes": 2, "data": {"fingerprint": "e"}}
     assert differences(about, changed) == [
-        "the graph is another",
+        "the graph is different",
         "the number of processes was 1 and is 2",
-        "the prepared data is another",
+        "the prepared data is different",
         "mhgrn.hops was 2 and is 3",
     ]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mhgrn.config import TrainingConfig
-from mhgrn.training.sampling import batches, batches_of_like_length, share, shuffled, training_subset
+from mhgrn.training.sampling import batches, length_buckets, share, shuffled, training_subset
 
 
 @given(count=st.integers(1, 60), seed=st.integers(0, 5), parts=st.lists(st.floats(0.01, 1), min_size=2, max_size=4))
@@ -49,12 +49,12 @@ def test_shuffling_can_be_taken_up_at_any_epoch() -> None:
     window=st.integers(1, 5),
     processes=st.integers(1, 4),
 )
-def test_batches_of_like_length_hold_every_question_once_and_pad_no_more(
+def test_length_buckets_hold_every_question_once_and_pad_no_more(
     lengths: list[int], size: int, window: int, processes: int
 ) -> None:
     order = np.random.default_rng(len(lengths)).permutation(len(lengths))
     long = np.array(lengths)
-    made = batches_of_like_length(order, size, long, window, (0, 1))
+    made = length_buckets(order, size, long, window, (0, 1))
     assert sorted(q for batch in made for q in batch.tolist()) == list(range(len(lengths)))
     assert [len(batch) for batch in made] == [len(batch) for batch in batches(order, size)]
 
@@ -63,7 +63,7 @@ def test_batches_of_like_length_hold_every_question_once_and_pad_no_more(
 
     if len(order) % size == 0:
         assert padded(made) <= padded(batches(order, size))
-    again = batches_of_like_length(order, size, long, window, (0, 1))
+    again = length_buckets(order, size, long, window, (0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(made, again, strict=True))
     for batch in made:
         shares = [share(batch, process, processes) for process in range(processes)]

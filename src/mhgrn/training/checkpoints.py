@@ -1,4 +1,4 @@
-"""What an interrupted training goes on from: weights, optimiser, random numbers and place, in one file without pickle."""
+"""Checkpoints of a training: weights, optimizer, random states and position, in one file without pickle."""
 
 import random
 import time
@@ -16,12 +16,12 @@ from mhgrn.io.tensors import load_metadata, load_tensors, save_tensors
 from mhgrn.runs import TEXT_PREFIX, Run
 
 CHECKPOINT = "checkpoint.safetensors"
-MODEL, OPTIMISER, RANDOM = "model.", "optimiser.", "random"
+MODEL, OPTIMIZER, RANDOM = "model.", "optimiser.", "random"
 
 
 @dataclass
 class Place:
-    """Where a training stands, and what it remembers of the way."""
+    """The position of a training, and its sums over the current epoch."""
 
     epoch: int = 0  # epochs done
     step_in_epoch: int = 0
@@ -42,7 +42,7 @@ class Place:
 
 
 class Clock:
-    """Says when the next checkpoint is due: after so many steps, or so many minutes."""
+    """Decides when a checkpoint is due: every so many steps or minutes."""
 
     def __init__(self, every: int | str) -> None:
         number, _, unit = str(every).partition(" ")
@@ -58,27 +58,27 @@ class Clock:
 
 
 def save_checkpoint(
-    run: Run, optimiser: torch.optim.Optimizer, scaler: Any, place: Place, randomness: Tensor, text_changed: bool
+    run: Run, optimizer: torch.optim.Optimizer, scaler: Any, place: Place, randomness: Tensor, text_changed: bool
 ) -> None:
-    """Write the checkpoint of ``run.folder``; the one before stays until this one is whole."""
+    """Write the checkpoint of ``run.folder``. The last one stays until this one is complete."""
     tensors = {MODEL + name: tensor for name, tensor in run.model.state_dict().items()}
     if text_changed:
         tensors |= {TEXT_PREFIX + name: tensor for name, tensor in run.encoder.model.state_dict().items()}
-    state = optimiser.state_dict()
+    state = optimizer.state_dict()
     for number, values in state["state"].items():
-        tensors |= {f"{OPTIMISER}{number}.{name}": torch.as_tensor(value) for name, value in values.items()}
+        tensors |= {f"{OPTIMIZER}{number}.{name}": torch.as_tensor(value) for name, value in values.items()}
     tensors[RANDOM] = randomness
     about = {"place": asdict(place), "groups": state["param_groups"], "scaler": scaler.state_dict()}
     save_tensors(run.folder / CHECKPOINT, tensors, about)
 
 
-def load_checkpoint(run: Run, optimiser: torch.optim.Optimizer, scaler: Any) -> tuple[Place, Tensor]:
-    """Put everything back as it was; returns the place and every process's random state."""
+def load_checkpoint(run: Run, optimizer: torch.optim.Optimizer, scaler: Any) -> tuple[Place, Tensor]:
+    """Restore a checkpoint. Returns the position and the random states of all processes."""
     path = run.folder / CHECKPOINT
     tensors, about = load_tensors(path), load_metadata(path)
     try:
         randomness = tensors.pop(RANDOM)
-        parts: dict[str, dict[str, Tensor]] = {MODEL: {}, TEXT_PREFIX: {}, OPTIMISER: {}}
+        parts: dict[str, dict[str, Tensor]] = {MODEL: {}, TEXT_PREFIX: {}, OPTIMIZER: {}}
         for name, tensor in tensors.items():
             prefix = next(p for p in parts if name.startswith(p))
             parts[prefix][name.removeprefix(prefix)] = tensor
@@ -86,20 +86,20 @@ def load_checkpoint(run: Run, optimiser: torch.optim.Optimizer, scaler: Any) -> 
         if parts[TEXT_PREFIX]:
             run.encoder.model.load_state_dict(parts[TEXT_PREFIX])
         state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in parts[OPTIMISER].items():
+        for name, tensor in parts[OPTIMIZER].items():
             number, _, what = name.partition(".")
             state.setdefault(int(number), {})[what] = tensor
-        optimiser.load_state_dict({"state": state, "param_groups": about["groups"]})
+        optimizer.load_state_dict({"state": state, "param_groups": about["groups"]})
         scaler.load_state_dict(about["scaler"])
         place = Place(**{f.name: about["place"][f.name] for f in fields(Place)})
     except (StopIteration, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"{path} does not fit its run ({reason}); begin anew with --force.") from None
+        raise UserError(f"{path} does not fit its run ({reason}); start over with --force.") from None
     return place, randomness
 
 
 def random_state(device: torch.device) -> Tensor:
-    """The state of every source of random numbers of this process, as bytes of a fixed number."""
+    """The states of all random number generators of this process, as a fixed number of bytes."""
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     assert kind == "MT19937"
     version, numbers, next_gauss = random.getstate()
@@ -117,7 +117,7 @@ def random_state(device: torch.device) -> Tensor:
 
 
 def set_random_state(state: Tensor, device: torch.device) -> None:
-    """Undo what :func:`random_state` noted down."""
+    """Restore the states that :func:`random_state` returned."""
     sizes = [len(torch.get_rng_state()), 4 * 624, 16, 16, 8 * 626]
     torch_state, keys, numpy_ints, floats, python, cuda = (part.copy() for part in np.split(state.cpu().numpy(), np.cumsum(sizes)))
     torch.set_rng_state(torch.from_numpy(torch_state))
@@ -141,9 +141,9 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ):
         if before.get(what) != now[what]:
             is_number = isinstance(now[what], int)
-            found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is another")
+            found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is different")
     if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
-        found.append("the prepared data is another")
+        found.append("the prepared data is different")
     try:
         return found + changed_settings(Config.restore(before["config"]), Config.restore(now["config"]))
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Telling when training goes wrong: nothing is learnt, numbers overflow, memory runs out."""
+"""Detect failures of training: nothing is learned, numbers overflow, memory runs out."""
 
 import math
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.training.checkpoints import Place
 
-# the mean loss and each question's are so near to those of guessing, relatively, if nothing is learnt
+# nothing is learned if the mean loss and each question's loss are this close to those of guessing, relatively
 AT_CHANCE, EACH_AT_CHANCE = 0.005, 0.05
 OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory")
 
 
 def check_finite(loss: float, norm: float, place: Place, config: Config) -> None:
-    """Stop where the loss or its gradient is no number. (float16 may overflow; its scaling then leaves the step out.)"""
+    """Stop if the loss or its gradient is not finite. (With float16 the gradient may overflow; the step is then skipped.)"""
     what = "the loss" if not math.isfinite(loss) else "the gradient's norm"
     if math.isfinite(loss) and (math.isfinite(norm) or config.training.precision == "float16"):
         return
@@ -28,7 +28,7 @@ def check_finite(loss: float, norm: float, place: Place, config: Config) -> None
 
 
 def beats_guessing(accuracy: float, guess: float, questions: int) -> bool:
-    """Whether an accuracy is so high that guesses, right with probability ``guess``, hardly ever are.
+    """Whether an accuracy is more than three standard deviations above that of guessing.
 
     >>> beats_guessing(0.40, 0.2, 400), beats_guessing(0.25, 0.2, 400)
     (True, False)
@@ -37,9 +37,9 @@ def beats_guessing(accuracy: float, guess: float, questions: int) -> bool:
 
 
 def collapse(place: Place, config: Config, has_learnt: bool = False) -> str | None:
-    """What is wrong with an epoch in which the model has told no choices apart, and what to try; None if nothing is.
+    """What is wrong with an epoch in which the model scored all choices alike, and what to try; None if nothing is.
 
-    A model that ``has_learnt`` may still have small scores, and so a loss near that of guessing.
+    A model that ``has_learnt`` can still have small scores, and so a loss near that of guessing.
     """
     advice = "try a smaller training.learning_rate, training.schedule=warmup_linear or another seed"
     if config.text.frozen_epochs is not None:
@@ -51,13 +51,13 @@ def collapse(place: Place, config: Config, has_learnt: bool = False) -> str | No
     guess = place.chance / place.questions
     loss = place.loss / place.questions
     if abs(loss - guess) < AT_CHANCE * guess and place.from_chance / place.questions < EACH_AT_CHANCE * guess:
-        return f"the loss of every question stayed near {guess:.3f}, that of guessing; if it goes on so, {advice}."
+        return f"the loss of every question stayed near {guess:.3f}, that of guessing; if this continues, {advice}."
     return None
 
 
 @contextmanager
-def telling_of_memory(config: Config) -> Iterator[None]:
-    """Running out of memory is said in one line that names the settings which need less of it."""
+def explaining_memory_errors(config: Config) -> Iterator[None]:
+    """Report that memory ran out in one line, with the settings that need less."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:

@@ -11,7 +11,7 @@ from mhgrn.progress import track
 from mhgrn.runs import Run
 from mhgrn.scoring import probabilities
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
-from mhgrn.training.checks import telling_of_memory
+from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.examples import Examples
 
 
@@ -31,7 +31,7 @@ def evaluate(run: Run, data: PreparedData, split: str, device: str | torch.devic
     0.62
     """
     require_same_graph(run, data)
-    with telling_of_memory(run.config):
+    with explaining_memory_errors(run.config):
         examples = Examples(data, run, device or ("cuda" if torch.cuda.is_available() else "cpu"))
         measured = accuracy(examples, split, live_text=run.config.text.frozen_epochs is not None)
     return {

@@ -1,4 +1,4 @@
-"""The record of a training: JSON lines, and TensorBoard's files if wanted."""
+"""Metrics of a training: JSON lines, and optionally files for TensorBoard."""
 
 import json
 import os
@@ -15,7 +15,7 @@ NOT_CURVES = ("step", "epoch", "seconds")
 
 
 class Record:
-    """Appends rows to ``metrics.jsonl``; a run that goes on first drops what came after its checkpoint."""
+    """Appends rows to ``metrics.jsonl`` and writes them for TensorBoard."""
 
     def __init__(self, tensorboard: bool) -> None:
         self._make_writer = _summary_writer() if tensorboard else None
@@ -23,7 +23,8 @@ class Record:
         self._waiting: list[dict[str, Any]] = []
         self._from_step = 0
 
-    def go_on(self, folder: Path, place: Place) -> None:
+    def resume(self, folder: Path, place: Place) -> None:
+        """Remove the rows that were written after the checkpoint."""
         path = folder / METRICS
         if path.is_file() and path.stat().st_size > place.log_bytes:
             os.truncate(path, place.log_bytes)
@@ -35,7 +36,7 @@ class Record:
             self._waiting.append(row)
 
     def draw(self, folder: Path) -> None:
-        """Hand TensorBoard the new rows; once the folder has its place, since its files are reopened by name."""
+        """Write the new rows for TensorBoard. Only after the folder has its final name, because files are reopened by name."""
         if self._make_writer is None:
             return
         if self._writer is None:

@@ -1,4 +1,4 @@
-"""The optimiser's groups of parameters, and learning rates as a function of the step."""
+"""The optimizer with its parameter groups, and the learning-rate schedule."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from mhgrn.config import Config, TrainingConfig
 from mhgrn.runs import Run
 
 
-def make_optimiser(run: Run, config: Config) -> torch.optim.RAdam:
-    """RAdam with decoupled weight decay: none on biases and norms, another learning rate for the text encoder.
+def make_optimizer(run: Run, config: Config) -> torch.optim.RAdam:
+    """RAdam with decoupled weight decay: none for biases and norms, and a separate learning rate for the text encoder.
 
     Groups 0 and 1 are the model's, 2 and 3 the text encoder's.
     """
@@ -34,7 +34,7 @@ def _is_plain(name: str, parameter: nn.Parameter, settings: TrainingConfig) -> b
 
 
 def learning_rate_factor(settings: TrainingConfig, step: int, last: int) -> float:
-    """What both learning rates are multiplied by in a step, counted from 0, of a training that ends after ``last`` steps.
+    """The factor of both learning rates in a step, counted from 0, of a training of ``last`` steps.
 
     >>> settings = TrainingConfig(schedule="warmup_linear", warmup_steps=2)
     >>> [learning_rate_factor(settings, step, last=6) for step in range(6)]

@@ -1,4 +1,4 @@
-"""Which questions are trained on, and in which order: decided by the seed alone, so that a run can go on anywhere."""
+"""Which questions are trained on, and in which order. Both depend only on the seed, so a run can resume at any step."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from mhgrn.config import TrainingConfig
 
 Numbers = NDArray[np.int64]
-SUBSET, WINDOWS = 1, 2  # streams of random numbers of their own, beside the shuffling's
+SUBSET, WINDOWS = 1, 2  # seeds of separate random streams
 
 
 def training_subset(questions: Sequence[int], settings: TrainingConfig, seed: int) -> Numbers:
-    """The questions to train on, ascending: all, or as many as the settings say. A smaller share is part of a larger one.
+    """The questions to train on, ascending. A smaller fraction is a subset of a larger one.
 
     >>> training_subset(range(8), TrainingConfig(train_fraction=0.5, subset="first"), seed=0).tolist()
     [0, 1, 2, 3]
@@ -39,10 +39,10 @@ def batches(order: Numbers, size: int) -> list[Numbers]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def batches_of_like_length(order: Numbers, size: int, lengths: Numbers, window: int, seed: Sequence[int]) -> list[Numbers]:
-    """Batches of questions of like ``lengths``, so that little is padded: windows of the order are sorted, then cut.
+def length_buckets(order: Numbers, size: int, lengths: Numbers, window: int, seed: Sequence[int]) -> list[Numbers]:
+    """Length bucketing: sort windows of the order by ``lengths`` and cut them into batches, which need little padding.
 
-    Within a window the batches come in random order again, and questions of one length are as shuffled as they were.
+    The batches of a window are shuffled. Questions of the same length keep their shuffled order.
     """
     shuffler = np.random.default_rng([*seed, WINDOWS])
     made: list[Numbers] = []
@@ -54,5 +54,5 @@ def batches_of_like_length(order: Numbers, size: int, lengths: Numbers, window: 
 
 
 def share(batch: Numbers, process: int, processes: int) -> Numbers:
-    """The part of a step's questions that is one process's; the parts differ by one question at most, and may be empty."""
+    """The questions of a step that one process computes. Shares differ by at most one question and may be empty."""
     return np.array_split(batch, processes)[process]

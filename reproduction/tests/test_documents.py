@@ -4,7 +4,7 @@ from shutil import copyfile
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn_reproduction import printed, tables
+from mhgrn_reproduction import encoder_tables, printed, tables
 from mhgrn_reproduction.documents import refresh, results_of
 from mhgrn_reproduction.experiment_setup import Request
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_tables_stand_between_their_comments(own_copy: Request, tmp_path: Path) -> None:
-    printed.save(printed.properties(), own_copy.results / "properties")
+    printed.save(encoder_tables.properties(), own_copy.results / "properties")
     file = tmp_path / "results.md"
     places = "<!-- own minilm -->\nold\n<!-- end -->\n\ntext\n<!-- properties -->\n<!-- end -->\n"
     file.write_text(f"# Results\n\n{places}<!-- toc -->\n", encoding="utf-8")  # the last one is not ours
@@ -45,7 +45,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rest", ["text\n<!-- properties -->\n<!-- end -->\n", "text\n"])
 def test_a_place_without_its_end_is_named_and_nothing_is_written(own_copy: Request, tmp_path: Path, rest: str) -> None:
-    printed.save(printed.properties(), own_copy.results / "properties")
+    printed.save(encoder_tables.properties(), own_copy.results / "properties")
     file, text = tmp_path / "results.md", "# Results\n<!-- own minilm -->\nold\n" + rest
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"results\.md, line 2: <!-- own minilm --> has no <!-- end -->"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn_reproduction import printed
+from mhgrn_reproduction import encoder_tables, printed
 from mhgrn_reproduction.experiment_setup import Request
 from mhgrn_reproduction.page import page, write_page
 from mhgrn_reproduction.summary import read_summary
@@ -53,7 +53,7 @@ def read(html: str) -> Reader:
 
 
 def test_the_page_holds_every_cell_of_every_table(own_copy: Request) -> None:
-    found = printed.parameters()
+    found = encoder_tables.parameters()
     printed.save(found, own_copy.results / "parameters")
     reader = read(write_page(own_copy.results).read_text(encoding="utf-8"))
     columns, rows = table(read_summary(own_copy.folder))
@@ -73,7 +73,7 @@ def test_the_page_needs_nothing_else(own_copy: Request) -> None:
 
 
 def test_a_page_of_one_experiment_or_one_text_encoder(own_copy: Request) -> None:
-    printed.save(printed.parameters(), own_copy.results / "parameters")
+    printed.save(encoder_tables.parameters(), own_copy.results / "parameters")
     for folder in (own_copy.folder, own_copy.folder.parent):
         html = page(folder)
         assert '<h2 id="own">own</h2>' in html

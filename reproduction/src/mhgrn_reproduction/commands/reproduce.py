@@ -189,31 +189,32 @@ def _print_result(
 
 def properties(results: Results = RESULTS, as_json: AsJson = False) -> None:
     """Table 1: which graph encoders use relations, show paths, and do not enumerate paths."""
-    from mhgrn_reproduction import printed
+    from mhgrn_reproduction import encoder_tables
 
-    _print_result(printed.properties(), results / "properties", as_json)
+    _print_result(encoder_tables.properties(), results / "properties", as_json)
 
 
 def parameters(results: Results = RESULTS, as_json: AsJson = False) -> None:
     """Table 11: the number of trained parameters of every graph encoder."""
-    from mhgrn_reproduction import printed
+    from mhgrn_reproduction import encoder_tables
 
-    _print_result(printed.parameters(), results / "parameters", as_json)
+    _print_result(encoder_tables.parameters(), results / "parameters", as_json)
 
 
 def splits(data: Data = HERE, results: Results = RESULTS, as_json: AsJson = False) -> None:
     """Table 8: the number of questions in every split."""
-    from mhgrn_reproduction import printed
+    from mhgrn_reproduction import data_tables
 
-    _print_result(printed.splits(_sources(data, None, None)), results / "splits", as_json)
+    _print_result(data_tables.splits(_sources(data, None, None)), results / "splits", as_json)
 
 
 def scalability(results: Results = RESULTS, as_json: AsJson = False) -> None:
     """Table 2 and figure 7: time of a training step by hops and nodes, on random graphs."""
-    from mhgrn_reproduction import printed
+    from mhgrn_reproduction.scalability import draw_scalability
+    from mhgrn_reproduction.scalability import scalability as measure
 
-    found = printed.scalability()
-    _print_result(found, results / "scalability", as_json, lambda path: printed.draw_scalability(found, path))
+    found = measure()
+    _print_result(found, results / "scalability", as_json, lambda path: draw_scalability(found, path))
 
 
 def path_counts(
@@ -227,11 +228,11 @@ def path_counts(
     as_json: AsJson = False,
 ) -> None:
     """Figure 2: relational paths by hops and by nodes of the subgraph."""
-    from mhgrn_reproduction import printed
+    from mhgrn_reproduction import data_tables
     from mhgrn_reproduction.papers import TextSettings
 
     prepared = _sources(data, work, kg).prepared(dataset, TextSettings.named("minilm"))
-    found, draw = printed.path_counts(prepared, hops)
+    found, draw = data_tables.path_counts(prepared, hops)
     _print_result(found, results / "path-counts", as_json, draw, force)
 
 

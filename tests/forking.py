@@ -112,12 +112,8 @@ def stop_server() -> None:
 
 
 def import_everything() -> None:
-    names = [
-        "torch.distributed.run",
-        "transformers.models.bert.modeling_bert",
-        "transformers.models.auto.modeling_auto",
-    ]
-    names += ["transformers.models.bert.tokenization_bert", "transformers.models.auto.tokenization_auto"]
+    models = ("bert.modeling_bert", "bert.tokenization_bert", "auto.modeling_auto", "auto.tokenization_auto")
+    names = [f"transformers.models.{model}" for model in models]
     for package in ("mhgrn", "mhgrn_reproduction"):
         root = importlib.import_module(package)
         names += [m.name for m in pkgutil.walk_packages(root.__path__, f"{package}.") if not m.name.endswith("__main__")]
@@ -126,7 +122,8 @@ def import_everything() -> None:
 
 
 def other_threads() -> set[str]:
-    tasks = (task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid()))
+    """Names of the threads beside the main one, on Linux."""
+    tasks = (task for task in Path("/proc/self/task").glob("*") if task.name != str(os.getpid()))
     return {(task / "comm").read_text(encoding="ascii").strip() for task in tasks}
 
 

@@ -1,12 +1,11 @@
 """Tensors in safetensors files, with JSON metadata in the same file."""
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.errors import UserError
-from mhgrn.io.atomic import partial_file
+from mhgrn.io.atomic import write_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,18 +21,10 @@ def save_tensors(path: Path, tensors: "dict[str, Tensor]", metadata: dict[str, A
         tensors: the tensors by name.
         metadata: a JSON object to store in the same file; :func:`load_metadata` reads it.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save  # not save_file: it leaves a temporary file behind when it is killed
 
     text = None if metadata is None else {METADATA: json.dumps(metadata)}
-    try:
-        with partial_file(path) as partial:
-            save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial, text)
-            mask = os.umask(0)  # the only way to read it is to set it
-            os.umask(mask)
-            partial.chmod(0o666 & ~mask)  # safetensors makes the file readable by its owner only
-    except SafetensorError as error:
-        raise UserError(f"{path} cannot be written ({error}). Is the disk full? The previous file is unchanged.") from None
+    write_bytes(path, save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, text))
 
 
 def load_tensors(path: Path) -> "dict[str, Tensor]":

@@ -119,6 +119,14 @@ def import_everything() -> None:
         names += [m.name for m in pkgutil.walk_packages(root.__path__, f"{package}.") if not m.name.endswith("__main__")]
     for name in names:
         importlib.import_module(name)
+    hush_compiler()
+
+
+def hush_compiler() -> None:
+    """Do not say that kernels are compiled: which test comes to it first depends on the machine's cache."""
+    from mhgrn.compiled import jit
+
+    jit._Announcer.on_start = lambda self, event: None  # type: ignore[method-assign]
 
 
 def other_threads() -> set[str]:

@@ -12,12 +12,13 @@ import pytest
 import torch
 from hypothesis import settings
 
-from forking import stop_server
+from forking import hush_compiler, stop_server
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.starter import FACTS, HERE
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 torch.set_num_threads(1)
+hush_compiler()
 # The same examples in every run. `make test-long` tries more of them (--hypothesis-profile=thorough).
 settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True, max_examples=50)
 settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=200)

@@ -118,4 +118,4 @@ def test_a_closed_pipe_is_no_error_message(project: Project) -> None:
     os.close(read)
     shown = subprocess.run([COMMAND, "kg", "show", str(project.graph), "milk"], stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
-    assert shown.stderr == b""
+    assert [line for line in shown.stderr.splitlines() if not line.startswith(b"compiling ")] == []

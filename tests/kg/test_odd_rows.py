@@ -237,6 +237,7 @@ def test_a_parquet_cell_outside_its_dictionary_is_refused(number: int) -> None:
     """A damaged Parquet file may have such cells."""
     wrong = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, number]), ["cat"], safe=False)
     with pytest.raises(pyarrow.ArrowException):
-        parquet._texts(wrong)
+        parquet._Texts.of(wrong)
     fine = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, None, 0]), [b"cat"])
-    assert parquet._texts(fine) == ["cat", "", "cat"]
+    texts = parquet._Texts.of(fine)
+    assert [texts.text(code) for code in texts.codes] == ["cat", "", "cat"]

@@ -1,13 +1,19 @@
 """Compiled kernels read the same as plain Python, and every format gives the same facts."""
 
 import bz2
+import csv
 import gzip
 import json
 import lzma
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +21,11 @@ from hypothesis import strategies as st
 from mhgrn.errors import UserError
 from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, build, fact_table
 from mhgrn.kg.fact_table import FactTable
-from mhgrn.kg.reader import GraphReader, RelationNames, RowBlock
-from mhgrn.kg.readers import READERS, _lines
+from mhgrn.kg.reader import BadRow, Fields, GraphReader, RelationNames, RowBlock
+from mhgrn.kg.readers import READERS, _lines, parquet
+from mhgrn.kg.readers._tables import is_header
+from mhgrn.kg.readers.csv import CsvReader
+from mhgrn.kg.readers.parquet import ParquetReader
 
 SAME_FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -120,16 +129,118 @@ def test_tables(tmp_path: Path, lines: list[str], strict: bool) -> None:
     assert by_kernel(path, "tsv", schema, ImportOptions()) == by_python(path, "tsv", schema, ImportOptions())
 
 
+csv_cells = st.one_of(
+    cells, st.sampled_from(["1.5", "-3", "nan", "1e2", "*r", 'say ""hi""', '5" nail', "a, b", "two\nlines", "é,"])
+)
+csv_fields = st.one_of(csv_cells, csv_cells.map('"{}"'.format), csv_cells.map(' "{}"'.format), st.sampled_from(['"a"b', '"']))
+csv_rows = st.one_of(
+    st.lists(csv_fields, min_size=1, max_size=5).map(",".join),
+    st.tuples(cells, cells, cells).map(",".join),
+    st.sampled_from(
+        ["", " ", ",,", '"",""', "\u00a0,,", "head,relation,tail", '"Head","Relation","Tail",weight', "tail,head,relation"]
+    ),
+)
+csv_texts = st.one_of(
+    st.lists(csv_rows, max_size=12).map("\n".join),
+    st.lists(csv_rows, max_size=12).map("\r\n".join),
+    st.text(alphabet=list('ab",,,"\n\n\r é1.*\u00a0'), max_size=120),
+)
+
+
+def rows_by_csv_module(path: Path) -> Iterator[tuple[int, Fields]]:
+    """All rows of a CSV file by the standard library."""
+    reader = csv.reader(_lines.lines(path, lambda done: None), strict=True)
+    is_first = True
+    while True:
+        start = reader.line_num + 1
+        row: Fields
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row = BadRow(f"malformed ({error})")
+        if reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
+            raise UserError(f"{path}:{start}: a quotation mark opens here and is not closed on this line; close or double it.")
+        if isinstance(row, BadRow) or any(map(str.strip, row)):
+            if isinstance(row, BadRow) or not (is_first and is_header(row, path)):
+                yield start, row
+            is_first = False
+
+
+def outcome_of(read: Callable[[], Iterator[RowBlock]], relations: RelationNames) -> object:
+    try:
+        return joined(list(read()), relations)
+    except UserError as error:
+        return str(error)
+
+
+@settings(SAME_FOLDER, max_examples=300)
+@given(text=csv_texts, strict=st.booleans(), block=st.sampled_from([1, 60, 1 << 23]), lines=st.sampled_from([2, 1 << 19]))
+def test_csv(tmp_path: Path, text: str, strict: bool, block: int, lines: int) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    found = []
+    for is_kernel in (True, False):
+        reader = CsvReader(path, RelationNames(Schema.derived(["cat", "a", "1"]) if strict else None), ImportOptions(), int)
+        with pytest.MonkeyPatch.context() as patch:
+            if is_kernel:
+                patch.setattr(_lines, "BLOCK", max(block, *(len(line.encode()) + 1 for line in text.split("\n"))))
+                patch.setattr(_lines, "LINES", lines)
+            else:
+                patch.setattr(reader, "rows", partial(rows_by_csv_module, path))
+            read = reader.blocks if is_kernel else partial(GraphReader.blocks, reader)
+            found.append(outcome_of(read, reader.relations))
+    assert found[0] == found[1]
+
+
+parquet_names = st.one_of(
+    st.lists(st.one_of(st.none(), cells, st.just("*r"), st.just("tab\there")), min_size=8, max_size=8).flatmap(
+        lambda column: st.sampled_from([column, [None if cell is None else cell.encode() for cell in column]])
+    ),
+    st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=8, max_size=8),
+)
+parquet_weights = st.one_of(
+    st.lists(st.one_of(st.none(), st.floats(), st.just(1e39)), min_size=8, max_size=8),
+    st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=8, max_size=8),
+    st.lists(st.sampled_from([None, True, False]), min_size=8, max_size=8),
+    st.lists(st.sampled_from([None, "", " ", "2.5", " 1e2 ", "nan", "heavy", "1e39", "١"]), min_size=8, max_size=8),
+)
+
+
+@SAME_FOLDER
+@given(
+    columns=st.one_of(
+        st.tuples(parquet_names, parquet_names, parquet_names),
+        st.tuples(parquet_names, parquet_names, parquet_names, parquet_weights),
+    ),
+    strict=st.booleans(),
+    encoded=st.booleans(),
+    batch=st.sampled_from([3, 50_000]),
+    size=st.sampled_from([10, 1 << 23]),
+)
+def test_parquet(tmp_path: Path, columns: tuple[list[Any], ...], strict: bool, encoded: bool, batch: int, size: int) -> None:
+    path = tmp_path / "a.parquet"
+    arrays = [pyarrow.array(column) for column in columns]
+    table = pyarrow.table(dict(zip(("head", "relation", "tail", "weight"), arrays, strict=False)))
+    pyarrow.parquet.write_table(table, path, use_dictionary=encoded, row_group_size=5)
+    texts = [["" if c is None else c.decode() if isinstance(c, bytes) else str(c) for c in column] for column in columns]
+    schema = Schema.derived(["cat", "a", "1"]) if strict else None
+    by_block = ParquetReader(path, RelationNames(schema), ImportOptions(), int)
+    by_row = ParquetReader(path, RelationNames(schema), ImportOptions(), int)
+    by_row.rows = lambda: enumerate(zip(*texts, strict=True), start=1)  # type: ignore[assignment, method-assign, return-value]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "BATCH", batch)
+        patch.setattr(parquet, "BATCH_SIZE", size)
+        found = joined(list(by_block.blocks()), by_block.relations)
+    assert found == joined(list(GraphReader.blocks(by_row)), by_row.relations)
+
+
 FACTS = [("black cat", "is_a", "animal", 2.0), ("Café", "sells", "tea, green", 0.5), ("tea, green", "made_of", 'leaf "x"', 1.0)]
 
 
 def write_all(folder: Path) -> list[Path]:
     """The same facts in every format."""
-    import csv
-
-    import pyarrow
-    import pyarrow.parquet
-
     tsv = "".join(f"{h}\t{r}\t{t}\t{w}\n" for h, r, t, w in FACTS).encode()
     files = {
         "facts.tsv": tsv,
@@ -186,9 +297,6 @@ def test_n_triples(tmp_path: Path) -> None:
 
 
 def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     path = tmp_path / "facts.parquet"
     path.write_bytes(b"PAR1 no such thing PAR1")
     with pytest.raises(UserError, match=r"facts\.parquet:1: cannot be read"):

@@ -76,6 +76,7 @@ class FactTable:
         names = self.names
         names.reserve(2 * len(spans), int((spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]).sum()))
         codes, swaps = self.relations.resolved()
+        rows.text.setflags(write=False)  # one type from all readers, so that the kernel is compiled once
         names.count = _intern_ends(rows.text, spans, swaps[relation], names.table, names.count, head, tail)
         if names.count >= 2**31:
             raise UserError("the files name more than 2,147,483,647 concepts, the most a graph can hold.")

@@ -121,11 +121,15 @@ class RelationNames:
     def __init__(self, schema: Schema | None) -> None:
         self.schema = schema
         self.names = Interner()
+        self._numbers: dict[str, int] = {}  # of names that were asked for, since looking one up in the interner is slow
         self._resolved: list[tuple[int, bool]] = []
 
     def number(self, name: str) -> int:
         """Return the number of a name."""
-        return self.names.add(name.encode())
+        found = self._numbers.get(name)
+        if found is None:
+            found = self._numbers[name] = self.names.add(name.encode())
+        return found
 
     def resolved(self) -> tuple[Array, Array]:
         """Return for each name its relation in the schema, or -1, and whether it swaps head and tail."""  # 2 x [names]

@@ -1,14 +1,14 @@
 """Formats whose lines are split by compiled kernels. Python parses only the unusual lines."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
-from mhgrn.kg.interning import is_space
-from mhgrn.kg.reader import GraphReader, RowBlock
+from mhgrn.kg.interning import intern_last, is_space
+from mhgrn.kg.reader import Fields, GraphReader, RowBlock
 from mhgrn.kg.readers._lines import Block, blocks
 from mhgrn.kg.strings import TextTable
 
@@ -53,7 +53,6 @@ class SplitReader(GraphReader):
         return np.frombuffer(block.text, dtype=np.uint8)
 
     def blocks(self) -> Iterator[RowBlock]:
-        names = self.relations.names
         is_start = True
         for block in blocks(self.path, self.advance):
             text = np.frombuffer(block.text, dtype=np.uint8)
@@ -61,42 +60,67 @@ class SplitReader(GraphReader):
                 is_start = False
                 text = self.without_header(block)
             for part in block.parts():
-                columns = Columns.empty(len(part.starts) - 1)
-                names.reserve(len(columns.status), len(text))
-                names.count = self.split(Lines(text, part.starts), columns, names.table, names.count)
-                rows = RowBlock(text, columns.spans, columns.relation, columns.weight, seen=int((columns.status != BLANK).sum()))
-                resolved = np.append(self.relations.resolved()[0], 0)[columns.relation]
-                outside = (columns.relation >= 0) & (resolved < 0) & (columns.status != BLANK)
-                self.exclude(outside, columns, rows)
-                rows.other_language = int((columns.status == OTHER_LANGUAGE).sum())
-                rows.not_alphabetic = int((columns.status == NOT_ALPHABETIC).sum())
-                self._look(part, columns, rows)
-                yield rows
+                yield self.block_of(part, text)
+
+    def block_of(self, part: Block, text: Array) -> RowBlock:
+        """Return the rows of some lines, given by their bounds in ``text``."""
+        names = self.relations.names
+        columns = Columns.empty(len(part.starts) - 1)
+        names.reserve(len(columns.status), len(text))
+        names.count = self.split(Lines(text, part.starts), columns, names.table, names.count)
+        rows = RowBlock(text, columns.spans, columns.relation, columns.weight, seen=int((columns.status != BLANK).sum()))
+        resolved = np.append(self.relations.resolved()[0], 0)[columns.relation]
+        outside = (columns.relation >= 0) & (resolved < 0) & (columns.status != BLANK)
+        self.exclude(outside, columns, rows)
+        rows.other_language = int((columns.status == OTHER_LANGUAGE).sum())
+        rows.not_alphabetic = int((columns.status == NOT_ALPHABETIC).sum())
+
+        def fields_of(i: int) -> Fields | None:
+            return self.fields(part.text[part.starts[i] : part.starts[i + 1]].decode())
+
+        look(self, part.line, fields_of, columns, rows)
+        return rows
+
+    def fields(self, line: str) -> Fields | None:
+        """Return the fields of a line; None for a line that is no row."""
+        return line.rstrip("\r\n").split("\t")
 
     def exclude(self, outside: Array, columns: Columns, rows: RowBlock) -> None:
         """Set the status of lines whose relation is outside the schema, and count them if they are expected."""
         columns.status[outside] = LOOK
 
-    def _look(self, block: Block, columns: Columns, rows: RowBlock) -> None:
-        """Parse the lines that the kernel left to Python, and keep the usable ``rows``."""
-        spans, relation, weight, status = columns
-        extra: list[bytes] = []
-        place = len(block.text)
-        for i in np.flatnonzero(status == LOOK).tolist():
-            fields = block.text[block.starts[i] : block.starts[i + 1]].decode().rstrip("\r\n").split("\t")
-            row = self.checked(block.line + i, fields, rows)
-            if row is None:
-                continue
-            status[i] = USABLE
-            relation[i], weight[i] = self.relations.number(row.relation), row.weight
-            for side, name in enumerate((row.head.encode(), row.tail.encode())):
-                spans[i, 2 * side : 2 * side + 2] = place, place + len(name)
-                extra.append(name)
-                place += len(name)
-        if extra:
-            rows.text = np.concatenate([rows.text, np.frombuffer(b"".join(extra), dtype=np.uint8)])
-        usable = status == USABLE
-        rows.spans, rows.relation, rows.weight = spans[usable], relation[usable], weight[usable]
+
+def look(reader: GraphReader, first: int, fields_of: Callable[[int], Fields | None], columns: Columns, rows: RowBlock) -> None:
+    """Parse the rows with the status LOOK in Python, and keep the usable ``rows``.
+
+    Args:
+        reader: The reader that checks rows.
+        first: The number of the first row in the file.
+        fields_of: Returns the fields of a row by its place in ``columns``; None for a blank one.
+        columns: The fields of all rows.
+        rows: The block to fill in; it has the text already.
+    """
+    spans, relation, weight, status = columns
+    extra: list[bytes] = []
+    place = len(rows.text)
+    for i in np.flatnonzero(status == LOOK).tolist():
+        fields = fields_of(i)
+        if fields is None:
+            rows.seen -= 1
+            continue
+        row = reader.checked(first + i, fields, rows)
+        if row is None:
+            continue
+        status[i] = USABLE
+        relation[i], weight[i] = reader.relations.number(row.relation), row.weight
+        for side, name in enumerate((row.head.encode(), row.tail.encode())):
+            spans[i, 2 * side : 2 * side + 2] = place, place + len(name)
+            extra.append(name)
+            place += len(name)
+    if extra:
+        rows.text = np.concatenate([rows.text, np.frombuffer(b"".join(extra), dtype=np.uint8)])
+    usable = status == USABLE
+    rows.spans, rows.relation, rows.weight = spans[usable], relation[usable], weight[usable]
 
 
 @kernel
@@ -172,3 +196,34 @@ def line_span(text: Array, start: int, end: int) -> tuple[int, int, int]:
     while end > start and (text[end - 1] == NEWLINE or text[end - 1] == RETURN):
         end -= 1
     return start, end, BLANK if first == last else LOOK
+
+
+@kernel
+def take_fields(text: Array, bounds: Array, count: int, i: int, columns: Columns, names: TextTable, known: int) -> int:
+    """Fill in row ``i`` of a table from the bounds of its fields, and return the number of relation names known now.
+
+    Its status stays as it is if Python has to parse it.
+    """
+    if count != 3 and count != 4:
+        return known
+    for k in range(count):
+        if not is_ascii(text, bounds[k, 0], bounds[k, 1]):
+            return known
+        bounds[k, 0], bounds[k, 1] = trimmed(text, bounds[k, 0], bounds[k, 1])
+        if k < 3 and bounds[k, 0] == bounds[k, 1]:
+            return known
+    start, end = bounds[1, 0], bounds[1, 1]
+    if not is_tidy(text, start, end):
+        return known
+    columns.weight[i] = 1.0
+    if count == 4 and bounds[3, 0] < bounds[3, 1]:
+        columns.weight[i] = decimal(text, bounds[3, 0], bounds[3, 1])
+        if columns.weight[i] < 0:
+            return known
+    names.data[names.ptr[known] : names.ptr[known] + end - start] = text[start:end]
+    number = intern_last(names, known, end - start)
+    columns.relation[i] = number
+    for k in range(2):
+        columns.spans[i, k], columns.spans[i, 2 + k] = bounds[0, k], bounds[2, k]
+    columns.status[i] = USABLE
+    return known + (number == known)

@@ -1,20 +1,31 @@
-"""Tables of head, relation, tail and perhaps a weight, separated by commas.
-
-The csv module reads it, though polars 2.1 is 26x faster (``benchmarks/table_readers.py``): polars stops at the first malformed
-row without naming its line, and pyarrow 26 reads some malformed rows as valid ones.
-"""
+"""Tables of head, relation, tail and perhaps a weight, separated by commas."""
 
 import csv
 from collections.abc import Iterator
+from itertools import chain
 
+import numpy as np
+
+from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError
-from mhgrn.kg.reader import BadRow, Fields, GraphReader
-from mhgrn.kg.readers._lines import lines
+from mhgrn.kg.interning import is_space
+from mhgrn.kg.reader import BadRow, Fields, GraphReader, RowBlock
+from mhgrn.kg.readers._lines import Block, blocks
+from mhgrn.kg.readers._split import BLANK, RETURN, Array, Columns, Lines, SplitReader, line_span, take_fields
 from mhgrn.kg.readers._tables import is_header
+from mhgrn.kg.strings import TextTable
+
+_COMMA, _QUOTE = 44, 34
+_LONGEST_FIELD = 1 << 17  # characters, in the csv module
+_UNUSUAL, _OPEN = -1, -2  # instead of a number of fields
 
 
-class CsvReader(GraphReader):
-    """Comma-separated values, with a header or without."""
+class CsvReader(SplitReader):
+    """Comma-separated values, with a header or without.
+
+    A kernel splits lines. The csv module parses those with doubled or misplaced quotation marks, and the rest of a block from a
+    field that spans lines.
+    """
 
     name = "csv"
     is_any_table = True
@@ -23,23 +34,157 @@ class CsvReader(GraphReader):
     def recognizes(cls, line: str) -> bool:
         return bool(line) and "\t" not in line
 
+    def blocks(self) -> Iterator[RowBlock]:
+        self._is_first = True
+        parts = chain.from_iterable(block.parts() for block in blocks(self.path, self.advance))
+        self._unread = _UnreadLines(parts)
+        while (part := self._unread.part) is not None:
+            text = np.frombuffer(part.text, dtype=np.uint8)
+            starts = part.starts[self._unread.at :]
+            closed = _closed_lines(text, starts) if b'"' in part.text else len(starts) - 1
+            if closed:
+                yield self.block_of(Block(part.text, self._unread.line, starts[: closed + 1]), text)
+                self._unread.skip(closed)
+            if closed < len(starts) - 1:
+                yield from GraphReader.blocks(self)
+
+    def split(self, lines: Lines, columns: Columns, names: TextTable, count: int) -> int:
+        return int(_split(lines, columns, names, count, self._is_first))
+
+    def fields(self, line: str) -> Fields | None:
+        try:
+            return self._row(next(csv.reader([line], strict=True)))
+        except csv.Error as error:
+            return self._row(BadRow(f"malformed ({error})"))
+
+    def _row(self, row: Fields) -> Fields | None:
+        """Return a row; None for a blank row and for the header."""
+        if not isinstance(row, BadRow) and not any(map(str.strip, row)):
+            return None
+        is_first, self._is_first = self._is_first, False
+        return None if is_first and not isinstance(row, BadRow) and is_header(row, self.path) else row
+
     def rows(self) -> Iterator[tuple[int, Fields]]:
-        reader = csv.reader(lines(self.path, self.advance), strict=True)
-        is_first = True
-        while True:
-            start = reader.line_num + 1
+        """Yield the unread rows of a part, by the csv module."""
+        part, before = self._unread.part, self._unread.line - 1
+        reader = csv.reader(self._unread.lines(), strict=True)
+        while self._unread.part is part:
+            start = before + reader.line_num + 1
             row: Fields
             try:
                 row = next(reader)
-            except StopIteration:
-                return
             except csv.Error as error:
                 row = BadRow(f"malformed ({error})")
-            if reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
+            if before + reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
                 raise UserError(
                     f"{self.path}:{start}: a quotation mark opens here and is not closed on this line; close or double it."
                 )
-            if isinstance(row, BadRow) or any(map(str.strip, row)):
-                if isinstance(row, BadRow) or not (is_first and is_header(row, self.path)):
-                    yield start, row
-                is_first = False
+            if (kept := self._row(row)) is not None:
+                yield start, kept
+
+
+class _UnreadLines:
+    """The lines of a file that are not read yet: those of ``part`` from the place ``at``. At the end of the file it is None."""
+
+    def __init__(self, parts: Iterator[Block]) -> None:
+        self._parts = parts
+        self.part, self.at = next(parts, None), 0
+
+    @property
+    def line(self) -> int:
+        """The number of the next line."""
+        return self.at + (0 if self.part is None else self.part.line)
+
+    def skip(self, count: int) -> None:
+        """Drop some lines of the part."""
+        self.at += count
+        if self.part is not None and self.at == len(self.part.starts) - 1:
+            self.part, self.at = next(self._parts, None), 0
+
+    def lines(self) -> Iterator[str]:
+        """Yield and drop the lines one by one."""
+        while (part := self.part) is not None:
+            for line in part.text[part.starts[self.at] : part.starts[-1] - 1].decode().split("\n"):
+                self.skip(1)
+                yield f"{line}\n"
+
+
+@kernel
+def _find_fields(text: Array, start: int, end: int, bounds: Array) -> int:
+    """Write the bounds of the first four fields of a line, and return the number of fields, ``_UNUSUAL`` or ``_OPEN``."""
+    fields = 0
+    unusual = False
+    place = start
+    while True:
+        first = place
+        if place < end and text[place] == _QUOTE:
+            place += 1
+            first = place
+            while place < end and (text[place] != _QUOTE or (place + 1 < end and text[place + 1] == _QUOTE)):
+                if text[place] == _QUOTE:  # doubled
+                    unusual = True
+                    place += 1
+                place += 1
+            if place >= end:
+                return _OPEN
+            last = place
+            place += 1
+            if place < end and text[place] != _COMMA:
+                return _UNUSUAL
+        else:
+            while place < end and text[place] != _COMMA:
+                if text[place] == RETURN:
+                    return _UNUSUAL
+                place += 1
+            last = place
+        if fields < 4:
+            bounds[fields, 0], bounds[fields, 1] = first, last
+        fields += 1
+        if place >= end:
+            return _UNUSUAL if unusual else fields
+        place += 1
+
+
+@kernel
+def _closed_lines(text: Array, starts: Array) -> int:
+    """Return the number of lines before the first one with a quotation mark that it does not close."""
+    bounds = np.empty((4, 2), np.int64)
+    for i in range(len(starts) - 1):
+        start, end, _ = line_span(text, starts[i], starts[i + 1])
+        if _find_fields(text, start, end, bounds) == _OPEN:
+            return i
+    return len(starts) - 1
+
+
+@kernel
+def _is_sure_row(text: Array, start: int, end: int) -> bool:
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if text[i] < 128 and not is_space(text[i]) and text[i] != _COMMA and text[i] != _QUOTE:
+            return True
+    return False
+
+
+@kernel
+def _is_blank(text: Array, start: int, end: int) -> bool:
+    for i in range(start, end):  # noqa: SIM110 (compiled)
+        if not is_space(text[i]) and text[i] != _COMMA:
+            return False
+    return True
+
+
+@kernel
+def _split(lines: Lines, columns: Columns, names: TextTable, count: int, is_first: bool) -> int:
+    """Split lines without open quotation marks. If ``is_first``, Python parses the first row, which may be a header."""
+    text, starts = lines
+    bounds = np.empty((4, 2), np.int64)
+    for i in range(len(starts) - 1):
+        columns.relation[i] = -1
+        start, end, columns.status[i] = line_span(text, starts[i], starts[i + 1])
+        if _is_blank(text, start, end):
+            columns.status[i] = BLANK
+        elif is_first:
+            is_first = not _is_sure_row(text, start, end)
+        elif end - start < _LONGEST_FIELD:
+            fields = _find_fields(text, start, end, bounds)
+            count = take_fields(text, bounds, fields, i, columns, names, count)
+    return count

@@ -53,6 +53,19 @@ def test_show_stops_at_the_limit_and_says_so(triples: Path, here: Command, tmp_p
     assert "1 more" in lines[1]
 
 
+@pytest.mark.parametrize(("asked", "suggested"), [("children", "child"), ("childs", "child"), ("Class rooms", "class_room")])
+def test_an_unknown_concept_suggests_one_with_the_same_lemma_or_one_edit_away(
+    asked: str, suggested: str, triples: Path, here: Command, tmp_path: Path
+) -> None:
+    triples.write_text(f"{TRIPLES}class_room\tIsA\troom\n", encoding="utf-8")
+    graph = tmp_path / "graph"
+    here("kg", "build", triples, "-o", graph)
+    for command in (["show", graph, asked], ["path", graph, "cat", asked], ["draw", graph, "cat", asked, "-o", tmp_path / "a.svg"]):
+        done = here("kg", *command)
+        assert done.code == 2
+        assert f"{asked!r} is not a concept of the graph {graph}. Did you mean {suggested}?" in done.err
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_conceptnet_release_format(compress: bool, here: Command, tmp_path: Path) -> None:
     rows = [

@@ -105,9 +105,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the facts of a concept."""
+    from mhgrn.grounding.suggestions import check_concepts
     from mhgrn.kg import KnowledgeGraph
 
-    facts = KnowledgeGraph.load(graph).facts_of(concept)
+    loaded = KnowledgeGraph.load(graph)
+    check_concepts(loaded, concept)
+    facts = loaded.facts_of(concept)
     if as_json:
         print(json.dumps(facts[:limit]))
         return
@@ -179,10 +182,13 @@ def path(
     as_json: AsJson = False,
 ) -> None:
     """List the paths between two concepts, shortest first. Facts are followed both ways and shown in their own direction."""
+    from mhgrn.grounding.suggestions import check_concepts
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.paths import find_paths
 
-    found = find_paths(KnowledgeGraph.load(graph), source, target, max_hops, limit)
+    loaded = KnowledgeGraph.load(graph)
+    check_concepts(loaded, source, target)
+    found = find_paths(loaded, source, target, max_hops, limit)
     print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found)
 
 
@@ -233,9 +239,12 @@ def draw(
 ) -> None:
     """Draw the neighborhood of concepts, hop by hop from left to right."""
     from mhgrn.drawing import PictureLimits, check_image, draw, picture_of_concepts
+    from mhgrn.grounding.suggestions import check_concepts
     from mhgrn.kg import KnowledgeGraph
 
     check_image(output)
-    picture = picture_of_concepts(KnowledgeGraph.load(graph), concepts, hops, PictureLimits(max_nodes, max_arrows))
+    loaded = KnowledgeGraph.load(graph)
+    check_concepts(loaded, *concepts)
+    picture = picture_of_concepts(loaded, concepts, hops, PictureLimits(max_nodes, max_arrows))
     draw(picture, output)
     print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")

@@ -256,13 +256,13 @@ class KnowledgeGraph:
         stored = concept_name(name)
         found = self.find(stored)
         if found is None:
-            graph = f"the graph {self.folder}" if self.folder else "the graph"
-            raise UserError(f"{name!r} is not a concept of {graph}.{self._nearest(stored)}")
+            near = {other for other in one_edit_away(stored) if self.find(other) is not None}
+            raise UserError(self.lacks(name) + (did_you_mean(stored, near) if near else ""))
         return found
 
-    def _nearest(self, name: str) -> str:
-        near = {other for other in one_edit_away(name) if self.find(other) is not None}
-        return did_you_mean(name, near) if near else ""
+    def lacks(self, name: str) -> str:
+        """Return the message for a name that is not a concept."""
+        return f"{name!r} is not a concept of the graph{f' {self.folder}' if self.folder else ''}."
 
     def neighbors(self, concept: int) -> Ints:
         """Return the numbers of the concepts that share a fact with this one, ascending."""

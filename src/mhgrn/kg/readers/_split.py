@@ -199,7 +199,7 @@ def line_span(text: Array, start: int, end: int) -> tuple[int, int, int]:
 
 
 @kernel
-def take_fields(text: Array, bounds: Array, count: int, i: int, columns: Columns, names: TextTable, known: int) -> int:
+def take_fields(text: Array, bounds: Array, count: int, i: int, columns: Columns, names: TextTable, known: int) -> Any:
     """Fill in row ``i`` of a table from the bounds of its fields, and return the number of relation names known now.
 
     Its status stays as it is if Python has to parse it.

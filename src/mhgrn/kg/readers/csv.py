@@ -1,4 +1,8 @@
-"""Tables of head, relation, tail and perhaps a weight, separated by commas."""
+"""Tables of head, relation, tail and perhaps a weight, separated by commas.
+
+The kernels read 1.58 million rows per second of processor time, polars 2.1 reads 2.12 and pyarrow 26 reads 1.39 million
+(``benchmarks/table_readers.py``). Polars is not used because it stops at the first malformed row without naming its line.
+"""
 
 import csv
 from collections.abc import Iterator

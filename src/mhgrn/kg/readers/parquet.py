@@ -79,7 +79,7 @@ class ParquetReader(GraphReader):
 
     def _relations(self, column: "_Texts", usable: Array) -> Array:
         """Return the number of the relation's name of each usable row, -1 for an unusable name."""
-        used, codes = np.unique(column.codes[usable], return_inverse=True)
+        used, codes = _used(column.codes[usable], len(column.starts))
         names = [relation_name(column.text(code)) for code in used.tolist()]
         known = [self.relations.number(name) if name and self.relations.knows(name) else -1 for name in names]
         return np.array(known, dtype=np.int64)[codes]
@@ -104,7 +104,7 @@ class _Texts(NamedTuple):
             values = column.dictionary
             codes = column.indices.cast("int64").fill_null(len(values)).to_numpy()
             if len(values) > len(codes):  # a batch that uses few entries of a dictionary
-                used, codes = np.unique(codes, return_inverse=True)
+                used, codes = _used(codes, len(values) + 1)
                 values = values.take(array(used, mask=used == len(values)))
         ptr, data = _encoded(values)
         return cls(codes, np.append(ptr[:-1], 0), np.append(ptr[1:], 0), data)
@@ -128,6 +128,13 @@ class _Texts(NamedTuple):
         bounds = len(self.data) + np.cumsum([0, *map(len, names)], dtype=np.int64)
         starts[other], ends[other] = bounds[:-1], bounds[1:]
         return _Texts(self.codes, starts, ends, np.append(self.data, np.frombuffer(b"".join(names), dtype=np.uint8)))
+
+
+def _used(codes: Array, count: int) -> tuple[Array, Array]:
+    """Return which of ``count`` codes occur, ascending, and the place of each code among them. It is a faster ``np.unique``."""
+    occurs = np.zeros(count, dtype=bool)
+    occurs[codes] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
 
 
 def _encoded(values: Any) -> tuple[Array, Array]:

@@ -55,7 +55,7 @@ def catalogue(sentence_dim: int = 1024, feature_dim: int = 1024, relations: int 
         relations: The number of relations, without their reverses.
 
     >>> {entry.name: entry.as_published.parameters for entry in catalogue() if entry.name in ("rgcn", "gconattn", "mhgrn")}
-    {'rgcn': 364665, 'gconattn': 452825, 'mhgrn': 543571}
+    {'gconattn': 452825, 'mhgrn': 543571, 'rgcn': 364665}
     """
     dims = Dims(sentence_dim, feature_dim, 2 * relations, sentence_dim)
     return [_entry(name, dims) for name in graph_encoders.names()]

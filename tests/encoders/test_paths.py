@@ -42,7 +42,7 @@ def test_what_is_left_out_is_said_once_in_training_and_noted_in_answers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = trained(small_data, starter_graph, tmp_path, name, **{limit.split(".")[1]: 1})
-    assert capsys.readouterr().err.count(f"more to read than {limit} allows") == 1
+    assert capsys.readouterr().err.count(f"statements of a batch exceed {limit}:") == 1
     answer = QuestionAnswerer(run).ask(QUESTION, CHOICES)
     assert [note for note in answer.notes if f"beyond {limit}: schoolroom (" in note]
 

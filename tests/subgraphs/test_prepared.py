@@ -37,7 +37,7 @@ def mentions(starter_graph: KnowledgeGraph, small_questions: Path) -> list[Menti
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.fixture

@@ -137,7 +137,8 @@ class Examples:
             self._reported_limit = True
             say(
                 f"{int((cut > 0).sum())} of {len(cut)} statements of a batch exceed"
-                f" {self.run.model.graph_encoder.limit_setting}: {int(cut.sum()):,} paths are not read. Other batches may, too."
+                f" {self.run.model.graph_encoder.limit_setting}: {int(cut.sum()):,} paths or triples are not read."
+                " Other batches may exceed it, too."
             )
 
 

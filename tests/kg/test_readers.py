@@ -1,6 +1,6 @@
 """Readers of graph formats by name, by file ending and by first line; and those of other packages, by real entry points."""
 
-import re
+import doctest
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,9 +85,7 @@ def test_a_malformed_row_of_another_package_is_named_by_file_and_line(tmp_path: 
 
 
 def test_the_example_of_the_documentation_reads(site: Path, tmp_path: Path) -> None:
-    example = re.search(r"For example::\n\n(.*?)\n\n    Args:", GraphReader.__doc__ or "", re.DOTALL)
-    assert example is not None
-    code = "\n".join(line[8:] for line in example[1].splitlines())
+    code = doctest.DocTestParser().get_examples(GraphReader.__doc__ or "")[0].source
     install(site, IMPORTS + code, "mhgrn.graph_readers", "arrows = my_package.plugin:Arrows")
     (tmp_path / "facts.arrows").write_text(TEXT, encoding="utf-8")
     assert build([tmp_path / "facts.arrows"])[0].facts_of("cat") == FACTS

@@ -100,7 +100,7 @@ def feature_encoder(name: str = "minilm") -> TextEncoder:
     return load_text_encoder(TextEncoderSettings(encoder=name, pooling="mean"))
 
 
-class EncoderSettings(AnySettings):
+class EncodedSourceSettings(AnySettings):
     encoder: Annotated[str, NoEffect()] = Field("minilm", description="a text encoder, as text.encoder; identified by its weights")
 
 
@@ -113,8 +113,8 @@ class EncodedSource(FeatureSource):
         encoder: The text encoder. None: the one that the settings name.
     """
 
-    Settings = EncoderSettings
-    settings: EncoderSettings
+    Settings = EncodedSourceSettings
+    settings: EncodedSourceSettings
     opens_directly = False
 
     def __init__(self, graph: KnowledgeGraph, settings: AnySettings | None = None, encoder: TextEncoder | None = None) -> None:

@@ -61,26 +61,6 @@ def pointer(rows: Array, size: int) -> Array:
 
 
 @kernel
-def facts_hash(name_ptr: Array, name_bytes: Array, head_ptr: Array, tail: Array, relation: Array) -> Array:
-    """Return for each concept a hash of all its facts, which does not depend on the numbers of concepts."""
-    n = len(head_ptr) - 1
-    names, result = np.empty(n, np.uint64), np.zeros(n, np.uint64)
-    for i in range(n):
-        names[i] = np.uint64(0xCBF29CE484222325)  # FNV-1a
-        for j in range(name_ptr[i], name_ptr[i + 1]):
-            names[i] = (names[i] ^ np.uint64(name_bytes[j])) * np.uint64(0x100000001B3)
-    for h in range(n):
-        for e in range(head_ptr[h], head_ptr[h + 1]):
-            t = tail[e]
-            fact = (names[h] * np.uint64(0x9E3779B97F4A7C15)) ^ (names[t] + np.uint64(relation[e]) * np.uint64(0xC2B2AE3D27D4EB4F))
-            fact = (fact ^ (fact >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-            fact ^= fact >> np.uint64(32)
-            result[h] += fact  # a sum, because the order of facts depends on the numbers of concepts
-            result[t] += fact * np.uint64(3)
-    return result
-
-
-@kernel
 def _merged(a: Array, b: Array, into: Array, at: int, write: bool) -> int:
     """Return the size of the union of two sorted rows; write the union if ``write``."""
     i = j = count = 0

@@ -115,9 +115,6 @@ class _Names(StringIndex):
         before = super().__len__()
         return super().__getitem__(number) if number < before else self._texts[number - before]
 
-    def only(self, numbers: Ints) -> StringIndex:
-        return StringIndex.of(self[number] for number in numbers.tolist())
-
     def __iter__(self) -> Iterator[str]:
         yield from super().__iter__()
         yield from self._texts

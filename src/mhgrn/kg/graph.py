@@ -29,7 +29,7 @@ EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml")
 
 ARRAYS = (
     *("head_ptr", "tail", "relation", "weight"),
-    *("neighbour_ptr", "neighbour", "facts_hash"),
+    *("neighbour_ptr", "neighbour"),
     *("name_ptr", "name_bytes", "name_slots"),
 )
 
@@ -91,7 +91,6 @@ class KnowledgeGraph:
         self.weight = arrays.get("weight")  # None where weights were not kept
         self.neighbor_ptr = arrays["neighbour_ptr"]
         self.neighbor = arrays["neighbour"]
-        self.facts_hash = arrays["facts_hash"]  # [concepts] a hash of all facts of each concept
         self.names = StringIndex.from_arrays("name", arrays)
         self._arrays = arrays
 
@@ -158,7 +157,7 @@ class KnowledgeGraph:
         source: dict[str, Any],
     ) -> "KnowledgeGraph":
         """Make a graph in memory from distinct facts, sorted by head, tail and relation."""
-        from mhgrn.kg.csr import facts_hash, pointer, simple_graph
+        from mhgrn.kg.csr import pointer, simple_graph
 
         n, count = len(names), len(head)
         tail = tail.astype(np.int32, copy=False)
@@ -171,7 +170,6 @@ class KnowledgeGraph:
             **({} if weight is None else {"weight": weight.astype(np.float32)}),
             "neighbour_ptr": neighbor_ptr,
             "neighbour": neighbor,
-            "facts_hash": facts_hash(names.ptr, names.data, head_ptr, tail, relation),
             **names.to_arrays("name"),
         }
         for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once

@@ -56,12 +56,6 @@ class StringIndex:
     def to_arrays(self, name: str) -> dict[str, Array]:
         return {f"{name}_ptr": self.ptr, f"{name}_bytes": self.data, f"{name}_slots": self.slots}
 
-    def only(self, numbers: Array) -> "StringIndex":
-        """Make an index of some of the texts."""
-        lengths = np.diff(self.ptr)[numbers]
-        ptr = np.concatenate([[0], np.cumsum(lengths)])
-        return StringIndex.indexed(ptr, self.data[np.repeat(self.ptr[numbers] - ptr[:-1], lengths) + np.arange(ptr[-1])])
-
     def __len__(self) -> int:
         return len(self.ptr) - 1
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from mhgrn.errors import UserError
-from mhgrn.features.encoded import EncodedRows, EncodedSource, EncoderSettings, ResumableBuild
+from mhgrn.features.encoded import EncodedRows, EncodedSource, EncodedSourceSettings, ResumableBuild
 from mhgrn.features.folder import Request, reached
 from mhgrn.features.verbalize import check_offsets, span_sums, verbalize
 from mhgrn.kg.graph import Ints, KnowledgeGraph
@@ -18,7 +18,7 @@ from mhgrn.kg.graph import Ints, KnowledgeGraph
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # its multiples modulo 2⁶⁴ are spread evenly
 
 
-class TripleSettings(EncoderSettings):
+class TripleSettings(EncodedSourceSettings):
     max_triples_per_concept: int | None = Field(
         None, ge=1, description="encode at most this many triples of each concept, always the same ones; null: all"
     )

@@ -62,7 +62,7 @@ def test_kinds_of_questions_by_hand(data: PreparedData) -> None:
 def test_results_of_other_questions_are_refused(finished: Request, data: PreparedData) -> None:
     with pytest.raises(UserError, match="no results of gcn; run it, or name another system: none, edge-types, mhgrn"):
         breakdown(finished.folder, data, "dev", "gcn")
-    with pytest.raises(UserError, match="are not of these train questions"):
+    with pytest.raises(UserError, match="belong to other train questions"):
         breakdown(finished.folder, data, "train")
 
 

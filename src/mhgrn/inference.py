@@ -207,7 +207,7 @@ class QuestionAnswerer:
         def prepare(batch: list[Question]) -> _Prepared:
             return self._prepare(batch, knowledge, memory)
 
-        # from a stream, no question is taken before the answers to those before it are given
+        # from a stream, read a batch only after the previous batch is answered
         prepared = map(prepare, batches) if total is None else one_ahead(batches, prepare)
         return (answer for batch in prepared for answer in self._answers(self._score(batch), shown))
 
@@ -338,7 +338,7 @@ class QuestionAnswerer:
         if read.encoding.cut is not None:
             notes += _left_out(encoder, read.encoding.cut[a:b], names)
         if shown.attention and weights is None and encoder.uses_graph:
-            notes.append("this model does not attend to walks; there is no attention to show.")
+            notes.append("this model does not attend to walks, so it has no attention weights.")
         if any(read.truncated[a:b]):
             most = self.run.config.text.max_length
             notes.append(f"the text was truncated to text.max_length={most} tokens.")
@@ -372,7 +372,7 @@ class _Shown:
 
     def __post_init__(self) -> None:
         if self.paths < 1:
-            raise UserError(f"{self.paths} paths were asked for; ask for 1 or more.")
+            raise UserError(f"paths is {self.paths}; it should be 1 or more.")
 
 
 class _Decoded(NamedTuple):
@@ -382,7 +382,7 @@ class _Decoded(NamedTuple):
 
 
 class _Knowledge(NamedTuple):
-    """A graph, and how a question's part of it is found and extracted."""
+    """A graph with its grounder and subgraph extractor."""
 
     graph: KnowledgeGraph
     grounder: Grounder
@@ -398,7 +398,7 @@ class _Prepared:
     subgraphs: list[Subgraph]
     graphs: Graphs
     text: TextVectors
-    truncated: list[bool]  # whether a statement's text was
+    truncated: list[bool]  # whether the text of a statement was truncated
 
 
 @dataclass(frozen=True)
@@ -431,12 +431,12 @@ def _batches(questions: Iterator[Question], size: int) -> Iterator[list[Question
 
 
 def _share(path: ReasoningPath) -> float:
-    """A path's probability without the digits in which equal ones may differ."""
+    """A path's probability, rounded so that ties are equal."""
     return float(f"{path.probability:.9g}")
 
 
 def _triples(graph: KnowledgeGraph, fact: Fact) -> set[Triple]:
-    """A fact by numbers; one of a symmetric relation is stored both ways."""
+    """A fact as numbers; a fact of a symmetric relation is stored in both directions."""
     relation = [r.name for r in graph.schema.relations].index(fact.relation)
     triple = Triple(graph.id(fact.head), relation, graph.id(fact.tail))
     return {triple, Triple(triple.tail, relation, triple.head)} if relation in graph.schema.symmetric_ids else {triple}
@@ -455,7 +455,7 @@ def _of_type(subgraph: Subgraph, kind: int) -> list[int]:
 
 
 def _distinct(question: Question) -> list[str]:
-    """The choices' texts, with their letter where a file repeats one; all with it if one is already written so."""
+    """Distinct names of the choices: their texts, with a letter added to repeated texts, or to all if that is not enough."""
     texts = question.choices
     lettered = [f"{text} ({question.label(i)})" for i, text in enumerate(texts)]
     names = [long if texts.count(text) > 1 else text for text, long in zip(texts, lettered, strict=True)]
@@ -464,25 +464,25 @@ def _distinct(question: Question) -> list[str]:
 
 def _left_out(encoder: GraphEncoder, cut: Tensor, choices: Sequence[str]) -> list[str]:
     some = [f"{choice} ({int(n):,})" for choice, n in zip(choices, cut.tolist(), strict=True) if n]
-    return [f"part of the graph was left out, being beyond {encoder.limit_setting}: {', '.join(some)}."] if some else []
+    return [f"part of the graph was omitted because of {encoder.limit_setting}: {', '.join(some)}."] if some else []
 
 
 def _notes(concepts: Concepts, paths: list[ReasoningPath], masses: dict[str, float] | None, encoder: GraphEncoder) -> list[str]:
     if not encoder.uses_graph:
-        return ["this model reads no graph; there is no path to show."]
+        return ["this model does not use the graph, so it has no paths."]
     notes = []
     if not concepts["question"]:
-        notes.append("nothing in the question is a concept of the graph.")
+        notes.append("the question contains no concept of the graph.")
     if empty := [choice for choice, found in concepts["choices"].items() if not found]:
-        judged = ", judged by text alone" if encoder.uses_text else ""
+        judged = ", scored by text only" if encoder.uses_text else ""
         notes.append(f"not in the graph{judged}: {', '.join(empty)}.")
     if paths and not paths[0].facts:
         notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
     elif paths and masses is not None and masses["walks"] < 0.5:
-        rest = "the choice's own concepts" if masses["itself"] >= masses["no_path"] else "lengths that no path has"
+        rest = "the choice's own concepts" if masses["itself"] >= masses["no_path"] else "walk lengths without a path"
         notes.append(f"paths have only {masses['walks']:.0%} of attention, the rest is mostly on {rest}.")
     if encoder.has_paths and not paths and not notes:
-        notes.append("no path that the model reads leads from the question to the choice.")
+        notes.append("the model reads no path from the question to the choice.")
     if not encoder.has_paths:
-        notes.append(f"the graph encoder {encoder.name} follows no single paths; there is none to show.")
+        notes.append(f"the graph encoder {encoder.name} does not use individual paths, so none are shown.")
     return notes

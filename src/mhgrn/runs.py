@@ -94,7 +94,7 @@ class Run:
         if encoder.identity()["weights"] != about["text_weights"]:
             raise UserError(
                 f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than the installed ones;"
-                " install the former weights, or train again."
+                " install the original weights, or train again."
             )
         if "metrics" not in about and not (folder / WEIGHTS).exists():
             raise UserError(f"the training of {folder} has not finished an epoch yet; resume it with `mhgrn train`.")
@@ -109,7 +109,7 @@ class Run:
             raise UserError(f"the node features of {folder}: {error} Name their folder with --features.") from None
         if node_features.dim != about["feature_dim"]:
             raise UserError(
-                f"{folder} was trained with node features of width {about['feature_dim']}, these have {node_features.dim}."
+                f"{folder} was trained with node features of width {about['feature_dim']}, but these have {node_features.dim}."
             )
         model = build_model(config, encoder, node_features.dim, 2 * len(graph.schema))
         rest = {k: t for k, t in tensors.items() if not k.startswith(TEXT_PREFIX)}
@@ -138,7 +138,7 @@ def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
     """Load the prepared data that a run was trained on, or that in the folder ``data``."""
     place = Path(data or read_about(folder)["data"]["folder"])
     if data is None and not place.exists():
-        raise UserError(f"the data of {folder} was at {place}, which does not exist now; name its folder with --data.")
+        raise UserError(f"the data of {folder} was at {place}, which does not exist; name its folder with --data.")
     return PreparedData.load(place)
 
 
@@ -164,7 +164,7 @@ def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> K
     if kg is None:
         place = Path(about["graph"])
         if not place.exists():
-            raise UserError(f"the graph of {folder} was at {place}, which does not exist now; name its folder with --kg.")
+            raise UserError(f"the graph of {folder} was at {place}, which does not exist; name its folder with --kg.")
         graph = KnowledgeGraph.load(place)
         if graph.fingerprint != about["graph_fingerprint"]:
             raise UserError(

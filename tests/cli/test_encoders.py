@@ -37,7 +37,7 @@ def test_runs_of_several_encoders_answer_together(own: Project, here: Command, t
         evaluated = json.loads(here("eval", tmp_path / name, "--split", "dev", "--json").out)
         assert evaluated["accuracy"] == json.loads(trained.out)["dev_accuracy"]
         asked = here("ask", tmp_path / name, "Where do you keep milk?", "-c", "refrigerator", "-c", "oven")
-        assert f"the graph encoder {name} follows no single paths" in asked.out
+        assert f"the graph encoder {name} does not use individual paths" in asked.out
     runs = [own.run, tmp_path / "most-edges", tmp_path / "gsc"]
     for vote in ("mean", "majority"):
         text = here("ensemble", *runs, "--vote", vote, "-o", tmp_path / f"{vote}.jsonl")
@@ -53,7 +53,7 @@ def test_runs_of_several_encoders_answer_together(own: Project, here: Command, t
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["{run}"], ["two runs or more"]),
+        (["{run}"], ["two or more runs"]),
         (["{run}", "{run}"], ["named twice"]),
         (["{run}", "{data}"], ["data", "run"]),
         (["{run}", "nowhere"], ["nowhere"]),

@@ -330,7 +330,7 @@ DAMAGE_CASES = [
     ),
     Case("graph changed", after(changed_graph, ASKED), ("{root}/graph has changed since", "train again")),
     Case("graph changed: train", after(changed_graph, train), ("prepared from another graph", "prepare the questions again")),
-    Case("data moved", after(lambda p: p.data.rename(p.root / "moved"), EVAL), ("{root}/data, which does not exist now", "--data")),
+    Case("data moved", after(lambda p: p.data.rename(p.root / "moved"), EVAL), ("{root}/data, which does not exist", "--data")),
 ]
 
 QUESTION_CASES = [

@@ -94,7 +94,7 @@ def test_a_question_s_columns_and_title(small_data: PreparedData, starter_graph:
     picture = picture_of_question(small_data, starter_graph, question.id)
     assert picture.title == (
         question.stem,
-        f"{question.label(question.answer)}: {question.choices[question.answer]} ★ the right answer",
+        f"{question.label(question.answer)}: {question.choices[question.answer]} ★ correct answer",
     )
     column = {QUESTION: 0, OTHER: 1, ANSWER: 2}
     assert all(node.column == column[node.type] for node in picture.nodes)

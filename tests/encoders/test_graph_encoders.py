@@ -132,7 +132,7 @@ def test_another_package_s_encoder_is_trained_evaluated_and_asked(
     assert again.model.graph_encoder.out_dim == 3
     assert evaluate(again, small_data, "dev")["accuracy"] == run.about["metrics"]["dev_accuracy"]  # type: ignore[arg-type]
     answer = load(tmp_path / "run").ask("Where would a child sit at a desk?", ["schoolroom", "patio"])
-    assert any("mean-nodes follows no single paths" in note for note in answer.notes)
+    assert any("mean-nodes does not use individual paths" in note for note in answer.notes)
 
 
 def test_the_documentation_names_every_built_in() -> None:

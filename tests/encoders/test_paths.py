@@ -33,7 +33,7 @@ def trained(data: PreparedData, graph: KnowledgeGraph, folder: Path, name: str, 
 @pytest.mark.parametrize(
     ("name", "limit"), [("khop-rn", "khop_rn.max_paths"), ("kagnet", "kagnet.max_paths"), ("kvmem", "kvmem.max_triples")]
 )
-def test_what_is_left_out_is_said_once_in_training_and_noted_in_answers(
+def test_omitted_paths_are_reported_once_in_training_and_noted_in_answers(
     name: str,
     limit: str,
     small_data: PreparedData,
@@ -44,7 +44,7 @@ def test_what_is_left_out_is_said_once_in_training_and_noted_in_answers(
     run = trained(small_data, starter_graph, tmp_path, name, **{limit.split(".")[1]: 1})
     assert capsys.readouterr().err.count(f"statements of a batch exceed {limit}:") == 1
     answer = QuestionAnswerer(run).ask(QUESTION, CHOICES)
-    assert [note for note in answer.notes if f"beyond {limit}: schoolroom (" in note]
+    assert [note for note in answer.notes if f"because of {limit}: schoolroom (" in note]
 
 
 @pytest.mark.parametrize(("name", "hops"), [("rn", 1), ("khop-rn", 2), ("kagnet", 2)])

@@ -237,7 +237,7 @@ def test_a_trace_may_keep_rows_for_some_nodes_only() -> None:
     distribution = WalkDistribution(pruned, case.batch, case.graph, case.pool)
     assert distribution.masses == case.distribution.masses
     missing = next(node for node in range(case.batch.num_nodes) if node not in case.pool)
-    with pytest.raises(UserError, match=f"nothing to node {missing}"):
+    with pytest.raises(UserError, match=f"did not compute node {missing}"):
         pruned.row(missing)
 
 
@@ -283,7 +283,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     trace = trace_of(weights, length)
     distribution = WalkDistribution(trace, batch, 0, {1: 1.0})
     for call, message in (
-        (lambda: distribution.best_paths(0), "0 best paths were asked for"),
+        (lambda: distribution.best_paths(0), "k is 0; it should be 1 or more"),
         (lambda: distribution.best_paths(1, hops=3), "this model's walks have 1 to 2"),
         (lambda: distribution.best_paths(1, hops=0), "this model's walks have 1 to 2"),
         (lambda: distribution.sample_paths(-1, 0), "-1 samples"),

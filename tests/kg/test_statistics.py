@@ -89,7 +89,7 @@ def test_concepts_of_pruned_facts_are_isolated_and_the_relation_is_marked(tmp_pa
     graph, _ = build([tmp_path / "facts.tsv"], str(tmp_path / "mine.yaml"))
     found = Statistics.of(graph)
     assert (found.isolated, found.components, found.relations["Eats"]) == (1, 2, 0)
-    assert [line.split()[0] for line in str(found).splitlines() if line.endswith("(the schema prunes it)")] == ["Eats"]
+    assert [line.split()[0] for line in str(found).splitlines() if line.endswith("(pruned by the schema)")] == ["Eats"]
     kept, _ = build([tmp_path / "facts.tsv"], str(tmp_path / "mine.yaml"), ImportOptions(prune=False))
     assert Statistics.of(kept).isolated == 0
 

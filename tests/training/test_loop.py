@@ -96,13 +96,13 @@ def test_the_order_of_nodes_changes_no_score(
 
 def test_ten_questions_are_learnt_by_heart(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
     examples = untrained(small_data, tmp_path, starter_graph)
-    optimiser = torch.optim.Adam(examples.run.model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(examples.run.model.parameters(), lr=0.01)
     batch = examples.batch(range(10))
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = question_losses(examples.scores(batch, live_text=False), batch).mean()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     assert float(loss.detach()) < 0.05
 
 

@@ -42,8 +42,8 @@ def test_weight_decay_spares_biases_norms_and_transitions_if_wanted(on_tau: bool
     text = Text()
     model = build_model(config, text, 5, 4)
     run = type("Run", (), {"model": model, "encoder": text})
-    optimiser = make_optimizer(run, config)
-    decay = {id(p): (g["weight_decay"], g["lr"]) for g in optimiser.param_groups for p in g["params"]}
+    optimizer = make_optimizer(run, config)
+    decay = {id(p): (g["weight_decay"], g["lr"]) for g in optimizer.param_groups for p in g["params"]}
     named = {**dict(model.named_parameters()), **dict(text.named_parameters())}
     assert len(decay) == len(named)
     for name, parameter in model.named_parameters():

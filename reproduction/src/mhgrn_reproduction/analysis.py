@@ -1,4 +1,4 @@
-"""More of a finished experiment: where each system is right, by kind of question and beside the others, and how it learnt."""
+"""Analysis of a finished experiment: accuracy by kind of question, comparison of systems, and learning curves."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,18 +19,19 @@ Flags = NDArray[np.bool_]
 
 
 def breakdown(folder: Path, data: PreparedData, split: str, baseline: str = "none") -> dict[str, Any]:
-    """A row for each system: its accuracy on all questions of ``split`` and on some kinds of them, mean of its seeds; and how
-    often it is right where ``baseline`` is wrong, wrong where that is right, and right where no other system is."""
+    """The accuracy of each system on all questions of ``split`` and on each kind of question, averaged over seeds.
+
+    Also how often a system is correct where ``baseline`` is wrong, wrong where ``baseline`` is correct, and correct where no
+    other system is.
+    """
     summary = read_summary(folder)
     of_system = _cells(folder, summary)
     numbers = list(data.answered_split(split))
     ids = fingerprint([data.questions[q].id for q in numbers])
-    right: dict[str, NDArray[np.float64]] = {}  # of each system: the share of its seeds that answer a question rightly
+    right: dict[str, NDArray[np.float64]] = {}  # by system: the share of its seeds that answer each question correctly
     for system, cells in of_system.items():
         if any(cell["splits"].get(split, {}).get("ids") != ids for cell in cells):
-            raise UserError(
-                f"{folder}: the results of {system} are not of these {split} questions; name the data they were made of."
-            )
+            raise UserError(f"{folder}: the results of {system} belong to other {split} questions; name their data with --data.")
         right[system] = np.mean([right_answers(cell, split) for cell in cells], axis=0)
     if baseline not in right:
         raise UserError(f"{folder} has no results of {baseline}; run it, or name another system: {', '.join(right)}.")
@@ -47,18 +48,18 @@ def breakdown(folder: Path, data: PreparedData, split: str, baseline: str = "non
     sizes = ", ".join(f"{name}: {int(group.sum()):,}" for name, group in groups.items())
     notes = [
         f"{len(numbers):,} {split} questions of {summary['experiment']}, {summary['encoder_label']}; accuracies in per cent, means"
-        f" of the seeds. Questions of each kind: {sizes}.",
-        f"Nodes and facts are means over a question's choices; facts in thirds; the published code cuts at {PUBLISHED_NODES} nodes."
-        " Links are facts between a concept of the question and one of the choice: the right choice has more of them than any"
-        " other, or as many as the best other, or fewer.",
-        "Right and wrong beside another system are products of the shares of seeds. Alone right: questions that most of its seeds"
-        " answer rightly and most seeds of no other system do.",
+        f" over seeds. Questions of each kind: {sizes}.",
+        "Numbers of nodes and facts are means over a question's choices; facts are grouped into terciles. The published code keeps"
+        f" at most {PUBLISHED_NODES} nodes. Links are facts between a concept of the question and a concept of the choice: the"
+        " correct choice has more links than every other choice (most), as many as the best other choice, or fewer.",
+        "Comparisons with another system multiply the shares of seeds. Alone right: questions that most seeds of this system answer"
+        " correctly, and most seeds of every other system do not.",
     ]
     return result("breakdown", columns, rows, notes, of={**_of(summary), "split": split, "baseline": baseline})
 
 
 def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
-    """A row for each system that learns: its training loss and its dev accuracy after each epoch, means of its seeds."""
+    """The mean training loss and dev accuracy of each trained system by epoch, and a function that draws them."""
     summary = read_summary(folder)
     lines: dict[str, list[NDArray[np.float64]]] = {}  # by label: after each epoch [loss, dev]
     for system, cells in _cells(folder, summary).items():
@@ -72,8 +73,8 @@ def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
         for label, line in lines.items()
     ]
     notes = [
-        f"{summary['experiment']}, {summary['encoder_label']}: means of the seeds, after the first, the second, … epoch. Runs that"
-        " ended early count as far as they went."
+        f"{summary['experiment']}, {summary['encoder_label']}: means over seeds after each epoch. Runs that stopped early count"
+        " up to their last epoch."
     ]
     found = result("curves", ["system", "training loss", "dev accuracy"], rows, notes, of=_of(summary))
 
@@ -87,7 +88,7 @@ def curves(folder: Path) -> tuple[dict[str, Any], Callable[[Path], None]]:
             figure = Figure(figsize=(10.4, 4.2), layout="constrained")
             for axes, part, what in zip(figure.subplots(1, 2), (0, 1), ("training loss", "dev accuracy in per cent"), strict=True):
                 for number, (label, line) in enumerate(lines.items()):
-                    style = "-" if number < 10 else "--"  # there are ten colours
+                    style = "-" if number < 10 else "--"  # there are ten colors
                     axes.plot(
                         range(1, len(line) + 1), [point[part] for point in line], style, marker="o", markersize=3, label=label
                     )
@@ -117,7 +118,7 @@ def _percent(shares: NDArray[np.float64]) -> str:
 
 
 def kinds(data: PreparedData, numbers: Sequence[int]) -> dict[str, Flags]:
-    """Which questions are of which kind, [questions] each."""
+    """For each kind, whether each question is of it: [questions]."""
     nodes, facts, lead = (np.zeros(len(numbers)) for _ in range(3))
     for row, number in enumerate(numbers):
         graphs = data.subgraphs(number)

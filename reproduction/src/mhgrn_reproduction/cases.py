@@ -20,7 +20,7 @@ PAPERS_OWN = {  # CommonsenseQA's ids; the left one's question is not in the pap
     "552137da2eee09ddd745845d797c622e": "figure 8, left (probably)",
     "cb35193dad6b84474a50f63572abf91b": "figure 8, right",
 }
-RULE = "drawn at random (seed {seed}) among the {split} questions that it answered {how}; none was passed over"
+RULE = "random sample (seed {seed}) of the {split} questions that it answered {how}"
 
 
 def cases(
@@ -39,7 +39,7 @@ def cases(
     qa = QuestionAnswerer(run)
     order = np.random.default_rng(seed).permutation(len(numbers)).tolist()
     picked: list[tuple[str, int]] = []
-    for how, is_right in (("rightly", True), ("wrongly", False)):
+    for how, is_right in (("correctly", True), ("wrongly", False)):
         fitting = [i for i in order if (chosen[i] == prepared.questions[numbers[i]].answer) is is_right]
         picked += [(RULE.format(seed=seed, split=split, how=how), numbers[i]) for i in fitting[:count]]
     picked += [(f"the paper's {PAPERS_OWN[q.id]}", n) for n, q in enumerate(prepared.questions) if q.id in PAPERS_OWN]
@@ -47,7 +47,7 @@ def cases(
     rows = [[c["why"], c["question"], c["right"], c["answer"], c["paths"][0] if c["paths"] else "–"] for c in found]
     notes = [f"Run {Path(folder).name}: {run.config.graph_encoder}, seed {run.config.seed}."]
     if any(case["split"] == "train" for case in found):
-        notes.append("Questions of the training split are marked; a right answer to them says little.")
+        notes.append("Questions of the training split are marked; the run was trained on their answers.")
     columns = ["picked", "question", "right answer", "its answer", "best path"]
     of = {"run": Path(folder).resolve().name, "split": split, "count": count, "seed": seed}
     return result("cases", columns, rows, notes, cases=found, of=of)

@@ -1,4 +1,4 @@
-"""What each system can tell apart, and what it cannot whatever it learns: all of them on the generated tasks."""
+"""Train every system on the generated tasks, to show which tasks it can solve and which it cannot."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 TRAIN, TEST, BATCH = 256, 256, 32  # questions
 EPOCHS = 80
 LEARNING_RATE = 0.003
-LEARNT = 0.01  # the mean loss of an epoch at which training ends
-GIVEN_UP = 2  # epochs after which it ends where right and wrong still score alike in all questions
-TIE = 1e-4  # scores that differ by less are alike: sums of the same in another order differ by some 1e-6
-SOLVED = 0.95  # the accuracy from which a task counts as solved
-TEXT_DIM = 4  # of a text that is the same everywhere
+LEARNT = 0.01  # training stops below this mean loss of an epoch
+GIVEN_UP = 2  # training stops after this many epochs if the choices of every question still have equal scores
+TIE = 1e-4  # scores that differ by less are equal; rounding differences are about 1e-6
+SOLVED = 0.95  # minimum accuracy of a solved task
+TEXT_DIM = 4  # width of the text vector, which is constant
 PLOT = "compositional.svg"
 
-# as small as the tasks are, and without dropout: what scores alike must do so in training too
+# small models without dropout, so that equal scores stay equal during training
 SMALL: dict[str, dict[str, Any]] = {
     "gcn": {"hidden_dim": 24, "dropout": 0.0},
     "rgcn": {"hidden_dim": 24, "dropout": 0.0},
@@ -43,13 +43,13 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class System:
-    """A graph encoder with its settings, and the tasks that it is expected to solve; in others it cannot tell right from wrong."""
+    """A graph encoder with its settings, and the tasks that it should solve. On other tasks, both choices get equal scores."""
 
     name: str
     encoder: str
     settings: dict[str, Any] = field(default_factory=dict)
     solves: frozenset[str] = frozenset()
-    fixed: bool = False  # MHGRN's relation weights W are 1 and stay so
+    fixed: bool = False  # fix MHGRN's relation weights W at 1
 
     def config(self) -> "Config":
         from mhgrn.config import Config
@@ -87,13 +87,13 @@ SYSTEMS = tuple(_systems())
 
 @dataclass(frozen=True)
 class Outcome:
-    """A system on a task; of each seed, the accuracy on fresh questions, where a tie is half an answer, and the share of ties."""
+    """The accuracy on test questions and the share of ties of a system on a task, for each seed. A tie counts as half correct."""
 
     task: str
     system: str
     accuracy: list[float]
     ties: list[float]
-    expected: bool  # to solve it
+    expected: bool  # whether the system should solve the task
 
     @property
     def mean(self) -> float:
@@ -101,7 +101,7 @@ class Outcome:
 
     @property
     def blind(self) -> bool:
-        """Whether right and wrong scored alike in every question of every seed."""
+        """Whether both choices got equal scores in every question of every seed."""
         return all(share == 1 for share in self.ties)
 
     @property
@@ -114,7 +114,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """All that came out, by system and task."""
+    """The outcomes of all systems and tasks."""
 
     tasks: tuple[str, ...]
     systems: tuple[str, ...]
@@ -138,9 +138,9 @@ class Outcomes:
         seeds = f"mean of {self.seeds} seeds" if self.seeds > 1 else "one seed"
         cells = self.cells.values()
         return [
-            f"% right of {TEST} fresh questions with two choices, {seeds}; a tie is half an answer.",
-            "= both choices of every question score alike, whatever was learnt.",
-            f"! not as expected: {sum(not cell.came_out for cell in cells)} of {len(cells)}.",
+            f"Accuracy in per cent on {TEST} test questions with two choices, {seeds}; a tie counts as half correct.",
+            "= both choices of every question have equal scores.",
+            f"! differs from the expected outcome: {sum(not cell.came_out for cell in cells)} of {len(cells)}.",
         ]
 
     def plot(self, folder: Path) -> Path:
@@ -176,24 +176,24 @@ class Outcomes:
 
 
 def check_plots(folder: Path) -> None:
-    """Refuse a folder that cannot be written, or a figure that cannot be drawn, better before the work than after it."""
+    """Check, before any training, that the folder can be written and that matplotlib is installed."""
     from mhgrn.drawing.figures import plotting
 
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
-            raise UserError(f"{place} is a file; name a folder for the pictures.")
+            raise UserError(f"{place} is a file; name a folder for the figure.")
     with plotting():
         pass
 
 
 def run(only: Iterable[str] = (), seeds: int = 3, systems: Sequence[System] = SYSTEMS) -> Outcomes:
-    """Train every system on every task, or on those named, once a seed, and let it answer fresh questions.
+    """Train every system on every task, or on the tasks ``only``, once per seed, and evaluate it on test questions.
 
-    Always the same result: everything is drawn from the seed, and computed by one thread.
+    The result is deterministic: all random numbers depend on the seed, and one thread computes.
     """
     tasks = [TASKS[name] for name in _known(only)]
     if seeds < 1:
-        raise UserError(f"{seeds} seeds are none; take 1 or more.")
+        raise UserError(f"the number of seeds is {seeds}; it should be 1 or more.")
     found: dict[tuple[str, str], list[tuple[float, float]]] = {(s.name, t.name): [] for s in systems for t in tasks}
     with _repeatable(), bar("experiments", len(found) * seeds) as advance:
         done = 0
@@ -214,7 +214,7 @@ def run(only: Iterable[str] = (), seeds: int = 3, systems: Sequence[System] = SY
 
 
 def _known(only: Iterable[str]) -> list[str]:
-    """The tasks that are named, in their own order; all where none is."""
+    """The named tasks in their usual order; all tasks if no name is given."""
     wanted = set(only)
     for name in sorted(wanted - set(TASKS)):
         raise UserError(f"there is no task {name!r}.{did_you_mean(name, TASKS)}")
@@ -223,7 +223,7 @@ def _known(only: Iterable[str]) -> list[str]:
 
 @contextmanager
 def _repeatable() -> Iterator[None]:
-    """One thread, since sums depend on their number, and a stream of random numbers apart from the caller's."""
+    """Use one thread, because sums depend on the number of threads, and restore the caller's random state afterwards."""
     import torch
 
     threads = torch.get_num_threads()
@@ -237,7 +237,7 @@ def _repeatable() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions as a model reads them, the two choices of each side by side."""
+    """A batch of questions. The two choices of a question are adjacent graphs."""
 
     graphs: "GraphBatch"
     features: "Tensor"  # [N, feature_dim]
@@ -245,7 +245,7 @@ class Batch:
 
 
 def batches(task: Task, count: int, seed: int, split: int = 0) -> list[Batch]:
-    """Random questions of a task, ready for any model."""
+    """Random questions of a task in batches."""
     import torch
 
     from mhgrn.batching.graph_batch import GraphBatch
@@ -261,7 +261,7 @@ def batches(task: Task, count: int, seed: int, split: int = 0) -> list[Batch]:
 
 
 def scores(model: "KnowledgeAwareQA", batch: Batch) -> "Tensor":
-    """[questions, 2] of a model that is told by the text nothing at all."""
+    """The scores [questions, 2] of a model whose text input is constant."""
     import torch
 
     from mhgrn.text.tokens import Tokens
@@ -274,7 +274,7 @@ def scores(model: "KnowledgeAwareQA", batch: Batch) -> "Tensor":
 
 
 def untrained(system: System, seed: int) -> "KnowledgeAwareQA":
-    """A fresh model."""
+    """An untrained model."""
     import torch
 
     from mhgrn.encoders.base import Dims
@@ -294,22 +294,22 @@ def untrained(system: System, seed: int) -> "KnowledgeAwareQA":
 
 
 def trained(system: System, train: Sequence[Batch], seed: int) -> "KnowledgeAwareQA":
-    """A model after up to ``EPOCHS`` epochs, fewer where it has learnt all or cannot learn any."""
+    """A model trained for at most ``EPOCHS`` epochs. Training stops early if the loss is small or all scores stay equal."""
     import torch
     from torch.nn.functional import cross_entropy
 
     model = untrained(system, seed)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam(parameters, LEARNING_RATE) if parameters else None
-    for epoch in range(EPOCHS if optimiser else 0):
-        assert optimiser is not None
+    optimizer = torch.optim.Adam(parameters, LEARNING_RATE) if parameters else None
+    for epoch in range(EPOCHS if optimizer else 0):
+        assert optimizer is not None
         total, apart = 0.0, False
         for batch in train:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             score = scores(model, batch)
             loss = cross_entropy(score, batch.answers)
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
             total += loss.item() / len(train)
             apart = apart or bool((_lead(score.detach(), batch).abs() > TIE).any())
         if total < LEARNT or (not apart and epoch + 1 >= GIVEN_UP):
@@ -318,7 +318,7 @@ def trained(system: System, train: Sequence[Batch], seed: int) -> "KnowledgeAwar
 
 
 def judged(model: "KnowledgeAwareQA", test: Sequence[Batch]) -> tuple[float, float]:
-    """The accuracy, where a tie is half an answer, and the share of ties."""
+    """The accuracy, with a tie as half correct, and the share of ties."""
     import torch
 
     with torch.inference_mode():
@@ -328,6 +328,6 @@ def judged(model: "KnowledgeAwareQA", test: Sequence[Batch]) -> tuple[float, flo
 
 
 def _lead(score: "Tensor", batch: Batch) -> "Tensor":
-    """[questions] by how much the right choice scores more than the wrong one."""
+    """The score of the correct choice minus that of the wrong one: [questions]."""
     right = score.gather(1, batch.answers[:, None]) - score.gather(1, 1 - batch.answers[:, None])
     return right[:, 0]

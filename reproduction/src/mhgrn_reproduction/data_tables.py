@@ -19,7 +19,7 @@ PAPER_SPLITS = {
 
 
 def splits(sources: Sources) -> dict[str, Any]:
-    """Table 8: the questions of each split as they are read."""
+    """Table 8: the number of questions in each split."""
     rows = []
     for name, paper in PAPER_SPLITS.items():
         checked = check_questions(sources.questions(name), name)
@@ -30,12 +30,12 @@ def splits(sources: Sources) -> dict[str, Any]:
         rows.append(
             [name, *(f"{n:,}" for n in counts), yes(answered), " / ".join(f"{n:,}" for n in paper), yes(tuple(counts) == paper)]
         )
-    columns = ["data set", "train", "dev", "test", "all answered", "paper", "the same"]
+    columns = ["dataset", "train", "dev", "test", "all answered", "paper", "the same"]
     return result("splits", columns, rows)
 
 
 def path_counts(data: PreparedData, hops: int = 5) -> tuple[dict[str, Any], Callable[[Path], None]]:
-    """Figure 2: walks by hops and by nodes, and what draws them."""
+    """Figure 2: numbers of walks by hops and by nodes, and a function that draws them."""
     from mhgrn.drawing.path_counts import draw_report
     from mhgrn.subgraphs.report import HOW, exponent, report
 
@@ -49,6 +49,6 @@ def path_counts(data: PreparedData, hops: int = 5) -> tuple[dict[str, Any], Call
         rows.append([str(k + 1), *shown, f"n^{power:.2f}" if power is not None else "–"])
     columns = ["hops", "question to answer, mean", "median", "most", "between any nodes, mean", "question to answer, by nodes n"]
     about = f"{len(data.questions):,} questions of {data.about['dataset']}, {len(found.nodes):,} statements."
-    notes = [about, HOW, "The numbers of the paper's figure are not in its text."]
+    notes = [about, HOW, "The paper shows this figure without numbers."]
     table = result("path-counts", columns, rows, notes, of={"data set": data.about["dataset"], "hops": hops})
     return table, partial(draw_report, found)

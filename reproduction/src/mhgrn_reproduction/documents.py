@@ -1,4 +1,4 @@
-"""Tables of results in Markdown documents, between two comments."""
+"""Update the tables of results in Markdown documents. Each table is between two comments."""
 
 import re
 from pathlib import Path

@@ -20,38 +20,37 @@ PAPER_PROPERTIES = {  # relations, interpretable, scalable in nodes, in hops
 
 
 def properties() -> dict[str, Any]:
-    """Table 1: every graph encoder is run on a graph and on the same graph with other relations."""
+    """Table 1: properties of every graph encoder, found by running it on a graph and on the same graph with other relations."""
     from mhgrn.encoders._paths import PathEncoder
 
     rows = []
     for name in graph_encoders.built_in():
         kind = graph_encoders.load(name)
         paper = PAPER_PROPERTIES.get(name)
-        tells = yes(_tells_relations_apart(name)) if kind.uses_graph else "–"
+        relations = yes(_uses_relations(name)) if kind.uses_graph else "–"
         paths = yes(not issubclass(kind, PathEncoder)) if kind.uses_graph else "–"
-        rows.append([name, tells, yes(kind.has_paths), paths, ", ".join(paper) if paper else "–"])
+        rows.append([name, relations, yes(kind.has_paths), paths, ", ".join(paper) if paper else "–"])
     columns = [
         "graph encoder",
-        "tells relations apart",
+        "uses relations",
         "shows paths",
-        "lists no paths one by one",
+        "does not enumerate paths",
         "paper: relations, paths, nodes, hops",
     ]
     notes = [
-        "Tells relations apart: its score of a random graph changes when every fact gets another relation.",
-        "The paper's properties are multi-relational, interpretable, scalable by nodes, by hops; an encoder that lists paths one by"
-        " one is neither of the last two."
-        " What that costs: `mhgrn reproduce scalability`.",
+        "Uses relations: the score of a random graph changes if every fact gets another relation.",
+        "The paper's properties are multi-relational, interpretable, scalable in nodes, and scalable in hops. An encoder that"
+        " enumerates paths has neither of the last two. Measured times: `mhgrn reproduce scalability`.",
     ]
     return result("properties", columns, rows, notes)
 
 
-def _tells_relations_apart(name: str) -> bool:
+def _uses_relations(name: str) -> bool:
     import torch
 
     graph = random_subgraph(12, 20, 5, np.random.default_rng(0))
     model = small_model(name, 5)
-    for parameter in model.parameters():  # some begin at zero, where nothing can be told apart
+    for parameter in model.parameters():  # parameters initialized with zero would hide the relations
         torch.nn.init.normal_(parameter, std=0.3)
     other = Subgraph(graph.concepts, graph.types, graph.head, (graph.relation + 1) % 5, graph.tail)
     scores = [step(model, [each], 5, learn=False) for each in (graph, other)]
@@ -73,5 +72,5 @@ def parameters() -> dict[str, Any]:
         same = yes(math.floor(entry.as_published.parameters / 1000 + 0.5) == paper) if paper else "–"
         ours = [f"{entry.as_published.parameters:,}", f"{entry.default.parameters:,}"]
         rows.append([entry.name, *ours, f"{paper}K" if paper else "–", same])
-    notes = ["A statement's vector and node features 1024 wide, 17 relations and their reverses; the score's layer is included."]
+    notes = ["Statement vectors and node features of width 1024, 17 relations and their reverses; the score layer is included."]
     return result("parameters", ["graph encoder", "as published", "by default", "paper", "the same"], rows, notes)

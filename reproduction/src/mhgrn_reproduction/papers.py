@@ -57,16 +57,16 @@ class System(Part):
     label: str
     settings: Settings = {}
     by_encoder: dict[str, Settings] = Field({}, description="settings with one text encoder only")
-    data: str | None = Field(None, description="instead of the experiment's")
+    data: str | None = Field(None, description="overrides the experiment's")
     paper: Numbers = {}
-    quoted: bool = Field(False, description="the paper took its number from elsewhere")
+    quoted: bool = Field(False, description="the paper quotes its number from another publication")
     optional: bool = Field(False, description="run only if it is named")
-    upper_bound: bool = Field(False, description="it sees what nobody is told of a new question")
-    needs_trained_text: bool = Field(False, description="makes no sense while the text encoder is frozen")
-    vary: Vary | None = Field(None, description="instead of the experiment's")
+    upper_bound: bool = Field(False, description="uses information that a new question does not have")
+    needs_trained_text: bool = Field(False, description="requires a text encoder that is not frozen")
+    vary: Vary | None = Field(None, description="overrides the experiment's")
     base: str | None = Field(None, description="the system that it is a variant of")
-    value: float | int | None = Field(None, description="of the setting that varies")
-    varies: str | None = Field(None, description="what that setting is called")
+    value: float | int | None = Field(None, description="value of the setting that varies")
+    varies: str | None = Field(None, description="name of the setting that varies")
 
 
 class Quoted(Part):
@@ -107,10 +107,10 @@ class Experiment(Part):
     """
 
     name: str = ""
-    data: str = Field(description="a declared data set, or a folder below --data")
-    splits: list[str] = Field(["dev", "test"], min_length=1, description="that are measured")
-    predict: str | None = Field(None, description="a split that is answered for a leaderboard")
-    ensembles: list[str] = Field([], description="systems whose seeds also answer together")
+    data: str = Field(description="a declared dataset, or a folder in --data")
+    splits: list[str] = Field(["dev", "test"], min_length=1, description="splits to evaluate")
+    predict: str | None = Field(None, description="split to predict for a leaderboard")
+    ensembles: list[str] = Field([], description="systems whose seeds are also combined into an ensemble")
     reference: str | None = Field(None, description="the system that others are compared to")
     settings: Settings = {}
     by_encoder: dict[str, Settings] = {}
@@ -130,9 +130,9 @@ class Experiment(Part):
         return TRAINED.get(self.name, About("", self.name))
 
     def pick(self, names: list[str] | None) -> dict[str, System]:
-        """The systems with these names; a varied one stands for all its values. Without names: all that are not optional."""
+        """The systems with these names; the name of a varied system selects all its values. None: all that are not optional."""
         if names == []:
-            raise UserError("--systems names none; leave it out to run all.")
+            raise UserError("--systems is empty; name a system, or omit the option to run all.")
         if names is None:
             return {name: system for name, system in self.systems.items() if not system.optional}
         known = [*self.systems, *(s.base for s in self.systems.values() if s.base)]

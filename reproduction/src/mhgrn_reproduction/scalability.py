@@ -67,7 +67,7 @@ def step(model: "KnowledgeAwareQA", graphs: Sequence[Subgraph], relations: int, 
     return score.detach()
 
 
-SCALED = {  # how each has K hops
+SCALED = {  # the setting of K
     "rgcn": "rgcn.layers={}",
     "mhgrn": "mhgrn.hops={}",
     "khop-rn": "khop_rn.hops={}",
@@ -75,7 +75,7 @@ SCALED = {  # how each has K hops
 }
 COMPLEXITY = {"rgcn": "O(mnKΔ)", "mhgrn": "O(m²nKΔ)", "kagnet": "O(mᴷnKΔᴷ)"}
 HOPS, NODES = (1, 2, 3, 4, 5), (25, 50, 100, 200, 400)
-LONG = 1.0  # seconds of a step after which longer ones are not tried
+LONG = 1.0  # seconds; larger sizes are skipped after a step that takes longer
 
 
 def scalability(graphs: int = 10, degree: int = 5, repeats: int = 3) -> dict[str, Any]:
@@ -92,12 +92,12 @@ def scalability(graphs: int = 10, degree: int = 5, repeats: int = 3) -> dict[str
         rows.append([name, *shown, COMPLEXITY.get(name, "–")])
     columns = ["graph encoder", *(f"K = {k}" for k in HOPS), *(f"n = {n}" for n in NODES), "paper's time, sparse graph"]
     notes = [
-        f"Milliseconds of a training step (forward and backward) on {graphs} random graphs with {degree} facts a node and 17"
+        f"Milliseconds of a training step (forward and backward) on {graphs} random graphs with {degree} facts per node and 17"
         f" relations, median of {repeats}: by hops with 100 nodes, by nodes with K = 2.",
-        f"Longer ones are left out once a step takes more than {LONG:g} s. khop-rn and kagnet read at most 5,000 paths of a graph,"
-        " their usual limit.",
-        "The paper measured on a GPU and reports a ratio of MHGRN's cost to RGCN's that approaches 2; figure 7's numbers are not in"
-        " its text.",
+        f"Larger sizes are skipped after a step that takes more than {LONG:g} s. khop-rn and kagnet read at most 5,000 paths of a"
+        " graph, their default limit.",
+        "The paper measured on a GPU and reports a ratio of MHGRN's cost to RGCN's that approaches 2; it shows figure 7 without"
+        " numbers.",
     ]
     return result("scalability", columns, rows, notes, seconds=times)
 
@@ -109,7 +109,7 @@ def _times(name: str, sizes: Iterable[tuple[int, int, int]], graphs: int, degree
         batch = [random_subgraph(nodes, degree * nodes, 17, rng) for _ in range(graphs)]
         model = small_model(name, 17, SCALED[name].format(hops))
         seconds = []
-        for _ in range(repeats + 1):  # the first may compile
+        for _ in range(repeats + 1):  # the first step may compile
             began = time.perf_counter()
             step(model, batch, 17, learn=True)
             seconds.append(time.perf_counter() - began)

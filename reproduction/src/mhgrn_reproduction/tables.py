@@ -1,4 +1,4 @@
-"""Summaries as Markdown tables and as figures: the paper's numbers beside ours."""
+"""Markdown tables and figures of experiment summaries, next to the numbers of the paper."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def title(summary: dict[str, Any]) -> str:
 
 
 def table(summary: dict[str, Any]) -> tuple[list[str], list[Row]]:
-    """Columns and rows of an experiment: ours, the difference from the reference, and the paper's."""
+    """The columns and rows of an experiment's table: our accuracies, differences from the reference, and the paper's numbers."""
     splits, reference = summary["splits"], summary["reference"]
     papers = _paper_columns(summary)
     compares = reference in summary["systems"] and len(summary["systems"]) > 1
@@ -70,27 +70,29 @@ def table(summary: dict[str, Any]) -> tuple[list[str], list[Row]]:
 
 
 def markdown(summary: dict[str, Any]) -> str:
-    """A section with the table and everything needed to read it."""
+    """A Markdown section with the table and its notes."""
     columns, rows = table(summary)
     lines = [f"### {title(summary)}", "", grid(columns, rows), "", *(f"- {line}" for line in remarks(summary))]
     return "\n".join(lines) + "\n"
 
 
 def remarks(summary: dict[str, Any]) -> list[str]:
-    """What to know of a table's numbers."""
-    lines = ["Accuracies in per cent; ± is the standard deviation over seeds (of a sample: n − 1)."]
+    """The notes below a table."""
+    lines = ["Accuracies in per cent; ± is the sample standard deviation over seeds."]
     if summary["reference"] in summary["systems"] and len(summary["systems"]) > 1:
         lines.append(
-            "Differences are paired, over the same questions and seeds; the interval is the bootstrap's over questions"
-            " (10,000 resamples) and does not say what other seeds would do."
+            "Differences are paired over the same questions and seeds. Intervals are bootstrap intervals over questions (10,000"
+            " resamples); they do not include the variation between seeds."
         )
     if any("†" in cell for row in table(summary)[1] for cell in row):
-        lines.append("† The paper quotes this number from elsewhere.")
+        lines.append("† The paper quotes this number from another publication.")
     if (encoders := {e for e, _ in _paper_columns(summary)}) and summary["encoder"] not in encoders:
-        lines.append(f"The paper has no numbers with {summary['encoder_label']}: compare order and differences, not levels.")
+        lines.append(
+            f"The paper reports no numbers with {summary['encoder_label']}: compare order and differences, not accuracies."
+        )
     if "budget" in summary:
-        lines.append(f"Shrunk to fit into {summary['budget']:,g} s, as far as that was needed.")
-    lines += [f"Less than the whole experiment: {line}." for line in summary["shrunk"]] + summary["notes"]
+        lines.append(f"Reduced to fit into {summary['budget']:,g} s.")
+    lines += [f"Reduced experiment: {line}." for line in summary["shrunk"]] + summary["notes"]
     lines += [f"{name}: {warning}" for name, entry in summary["systems"].items() for warning in entry.get("warnings", [])]
     code = f", commit {summary['commit']}" if summary["commit"] else ""
     return [*lines, f"Measured {summary['date']}{code}."]
@@ -101,12 +103,12 @@ def _encoder(name: str) -> str:
 
 
 def _papers(numbers: dict[str, Any]) -> dict[str, Any]:
-    """The paper's numbers of a row, those with text encoders that there are no settings for under one name."""
+    """The paper's numbers of a row. Text encoders without settings share one name."""
     return {encoder if encoder in TextSettings.shipped() else ANOTHER: found for encoder, found in numbers.items()}
 
 
 def _paper_columns(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The paper's text encoder if it is ours, else all of the paper's; with the splits it reports."""
+    """Pairs of text encoder and split that the paper reports: only our text encoder if the paper uses it, otherwise all."""
     numbers = [*summary["paper"].values(), *(row["paper"] for row in summary["quoted"] if "paper" in row)]
     pairs = {(encoder, split) for paper in numbers for encoder, of in _papers(paper).items() for split in of}
     if any(encoder == summary["encoder"] for encoder, _ in pairs):
@@ -140,7 +142,7 @@ def _reported(paper: dict[str, Any], encoder: str, split: str) -> str:
 
 
 def try_to_draw(draw: Callable[[Path], None], path: Path) -> None:
-    """Draw, or say why not: numbers are worth having without their figure."""
+    """Draw a figure. If this fails, print the reason and continue without the figure."""
     try:
         draw(path)
     except UserError as error:
@@ -148,7 +150,7 @@ def try_to_draw(draw: Callable[[Path], None], path: Path) -> None:
 
 
 def draw(summary: dict[str, Any], path: Path) -> None:
-    """A bar for each system, or a line where a setting varies; the paper's numbers with the same text encoder as crosses."""
+    """Draw one bar per system, or lines if a setting varies. Crosses are the paper's numbers with the same text encoder."""
     from mhgrn.drawing.figures import check_image, plotting, write_figure
 
     check_image(path)
@@ -165,7 +167,7 @@ def draw(summary: dict[str, Any], path: Path) -> None:
         less = "; ".join(summary["shrunk"])
         figure.suptitle(title(summary), weight="bold", fontsize=10)
         if less:
-            figure.supxlabel(f"less than the whole experiment: {less}", fontsize=7, wrap=True)
+            figure.supxlabel(f"reduced experiment: {less}", fontsize=7, wrap=True)
         write_figure(figure, path)
 
 

@@ -1,4 +1,4 @@
-"""Generated questions whose answer is decided by which relations follow one another on the way from question to answer."""
+"""Generated questions whose answer depends on the sequence of relations from question to answer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 
-RELATIONS = 7  # 0 is on no path
+RELATIONS = 7  # relation 0 occurs only in random facts
 
-Path = tuple[int, ...]  # the relations of a path, one a hop
+Path = tuple[int, ...]  # the relation of each hop of a path
 
 
 class Kind(NamedTuple):
-    """What a node is: its type, and a mark of which its features tell."""
+    """The type of a node, and a mark that is one of its features."""
 
     type: int
     mark: int = 0
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Bundle:
-    """Paths from one node to one answer node, each through middle nodes of its own."""
+    """Paths from one node to one answer node. Paths share no intermediate nodes."""
 
     source: Kind
     paths: tuple[Path, ...]
@@ -31,10 +31,10 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Task:
-    """What makes a choice right or wrong: the bundles that lead to its answer node.
+    """The bundles that lead to the answer node of the correct and of the wrong choice.
 
-    Right and wrong have sources of the same kinds and paths of the same lengths, in the same order: they differ in relations
-    alone. Features tell a node's kind, or with ``features=False`` nothing.
+    Both choices have sources of the same kinds and paths of the same lengths, in the same order: they differ only in relations.
+    Node features encode a node's kind; with ``features=False`` they are constant.
     """
 
     name: str
@@ -55,31 +55,31 @@ TASKS = {
     for task in (
         Task(
             "composition",
-            "which second relation follows which first: (1,2), (3,4) against (1,4), (3,2)",
+            "which second relation follows which first relation: (1,2), (3,4) or (1,4), (3,2)",
             (Bundle(ASKED, STRAIGHT),),
             (Bundle(ASKED, CROSSED),),
         ),
         Task(
             "composition-3",
-            "three hops with two relations each: an even number of second ones against an odd number",
+            "paths of three hops, each with two possible relations: parity of the number of second relations",
             (Bundle(ASKED, EVEN),),
             (Bundle(ASKED, ODD),),
         ),
         Task(
             "order",
-            "the same pairs of relations in one order or the other: (1,2), (2,3), (3,1) against (2,1), (3,2), (1,3)",
+            "the order of the same pairs of relations: (1,2), (2,3), (3,1) or (2,1), (3,2), (1,3)",
             (Bundle(ASKED, CYCLE),),
             (Bundle(ASKED, REVERSED),),
         ),
         Task(
             "transition",
-            "which source is connected in which order: the marked + by (1,2), (2,3), (3,1) and − by the reverse, or the other way",
+            "which source has which order: source + has (1,2), (2,3), (3,1) and source − the reverse, or vice versa",
             (Bundle(PLUS, CYCLE), Bundle(MINUS, REVERSED)),
             (Bundle(PLUS, REVERSED), Bundle(MINUS, CYCLE)),
         ),
         Task(
             "type",
-            "composition, where only paths from question nodes count: other nodes have the opposite ones; features tell nothing",
+            "composition, but only paths from question nodes count; paths from other nodes are opposite; features are constant",
             (Bundle(ASKED, STRAIGHT), Bundle(ELSE, CROSSED)),
             (Bundle(ASKED, CROSSED), Bundle(ELSE, STRAIGHT)),
             features=False,
@@ -87,11 +87,11 @@ TASKS = {
     )
 }
 
-KINDS = (None, ASKED, PLUS, MINUS, Kind(ANSWER), ELSE)  # a node's concept number is its place here; None tells nothing
+KINDS = (None, ASKED, PLUS, MINUS, Kind(ANSWER), ELSE)  # indexed by concept number; None: constant features
 
 
 def feature_table() -> NDArray[np.float32]:
-    """The features of every concept number: a constant, one of three for the type, the mark.
+    """The features of every concept number: a constant, the one-hot type, and the mark.
 
     >>> feature_table()[KINDS.index(PLUS)].tolist()
     [1.0, 1.0, 0.0, 0.0, 1.0]
@@ -102,25 +102,25 @@ def feature_table() -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with two choices, of which the one numbered ``answer`` is right."""
+    """A question with two choices; ``answer`` is the number of the correct one."""
 
     choices: tuple[Subgraph, Subgraph]
     answer: int
 
 
 def questions(task: Task, count: int, seed: int, split: int = 0) -> Iterator[Asked]:
-    """Random questions of a task, always the same; another ``split`` has others."""
+    """Random questions of a task, determined by ``seed`` and ``split``."""
     rng = np.random.default_rng([seed, split, *task.name.encode()])
     for _ in range(count):
         yield question(task, rng)
 
 
 def question(task: Task, rng: np.random.Generator) -> Asked:
-    """A random graph, once with the right relations on its bundles and once with the wrong ones.
+    """A random graph, once with the correct relations in its bundles and once with the wrong ones.
 
-    Everything else is common to both choices: one to three sets of bundles, each from sources and to an answer node that several
-    may share, and facts of random relations among its answer nodes and question and other nodes that are on no bundle (no fact
-    joins two answer nodes). Nodes are numbered in a random order.
+    Everything else is equal in both choices. A graph has one to three sets of bundles, which may share sources and answer nodes.
+    It also has random facts among its answer nodes and additional nodes outside of all bundles; no fact connects two answer
+    nodes. The order of nodes is random.
     """
     nodes: list[Kind] = []
 
@@ -132,7 +132,7 @@ def question(task: Task, rng: np.random.Generator) -> Asked:
     answers = new(Kind(ANSWER), 2)
     sets = int(rng.integers(1, 4))
     sources = [tuple(new(bundle.source, 1)[0] for bundle in task.right) for _ in range(int(rng.integers(1, sets + 1)))]
-    facts: list[list[tuple[int, int, int]]] = [[], []]  # of the right choice, of the wrong
+    facts: list[list[tuple[int, int, int]]] = [[], []]  # of the correct choice, of the wrong one
     for _ in range(sets):
         end, starts = int(rng.choice(answers)), sources[int(rng.integers(len(sources)))]
         for start, *bundles in zip(starts, task.right, task.wrong, strict=True):
@@ -153,7 +153,7 @@ def question(task: Task, rng: np.random.Generator) -> Asked:
 
 
 def _subgraph(task: Task, nodes: list[Kind], facts: list[tuple[int, int, int]], rng: np.random.Generator) -> Subgraph:
-    """Nodes by type, those of a type in a random order, as are the facts."""
+    """Build a subgraph: nodes are sorted by type, in random order within a type; facts are in random order."""
     types = np.array([kind.type for kind in nodes])
     shuffled = rng.permutation(len(nodes))
     order = shuffled[np.argsort(types[shuffled], kind="stable")]

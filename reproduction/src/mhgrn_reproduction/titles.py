@@ -1,4 +1,4 @@
-"""What experiments there are; apart, so that the command line can name them without reading their settings."""
+"""Names and titles of the experiments. The command line lists them without reading their settings."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ NOT_IN_PAPER = "not in the paper"
 
 @dataclass(frozen=True)
 class About:
-    """Where an experiment stands in the paper, and what it shows."""
+    """An experiment's place in the paper, and its title."""
 
     place: str
     title: str
@@ -18,19 +18,19 @@ TRAINED = {
     "csqa-official": About("table 4", "CommonsenseQA's official split: dev accuracy, ensembles, predictions for the leaderboard"),
     "obqa": About("table 5", "OpenBookQA without facts, with retrieved facts, and with the gold fact as an upper bound"),
     "ablation": About("table 6", "MHGRN without each of its components"),
-    "training-size": About("figure 5", "accuracy by the share of the training questions"),
+    "training-size": About("figure 5", "accuracy by fraction of the training questions"),
     "hops": About("figure 6", "MHGRN with K = 1 … 5"),
-    "learning-rates": About("tables 9 and 10", "the grids from which learning rates were chosen"),
+    "learning-rates": About("tables 9 and 10", "grid search of learning rates"),
 }
 """Experiments of several trained systems; each has a file of settings."""
 
 PRINTED = {
-    "properties": About("table 1", "what graph encoders can do, found out by running them"),
+    "properties": About("table 1", "properties of graph encoders, found by running them"),
     "splits": About("table 8", "numbers of questions"),
     "parameters": About("table 11", "numbers of parameters"),
-    "path-counts": About("figure 2", "how many relational paths there are"),
+    "path-counts": About("figure 2", "number of relational paths"),
     "scalability": About("table 2, figure 7", "time of a training step by hops and by nodes"),
-    "breakdown": About(NOT_IN_PAPER, "where each system of an experiment is right, and the others are not"),
+    "breakdown": About(NOT_IN_PAPER, "accuracy of each system of an experiment by kind of question"),
     "curves": About(NOT_IN_PAPER, "training loss and dev accuracy of each system by epoch"),
     "cases": About("figure 8", "questions with the paths behind their answers"),
 }

@@ -74,7 +74,7 @@ def test_tables_that_need_no_training(here: Command, where: list[str], tmp_path:
 def test_cases_and_comparisons_of_runs(here: Command, project: Project, tmp_path: Path) -> None:
     outcome = here("reproduce", "cases", "--run", project.run, "--count", "1", "--results", tmp_path / "results")
     assert outcome.code == 0
-    assert outcome.out.count("drawn at random") in (1, 2)
+    assert outcome.out.count("random sample") in (1, 2)
     same = here("compare", project.run, project.run)
     assert same.out.startswith("dev: 0 of 8 questions are answered differently;")
     assert json.loads(here("compare", project.run, project.run, "--split", "test", "--json").out)["flipped"] == 0

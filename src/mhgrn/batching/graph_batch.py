@@ -120,7 +120,7 @@ class GraphBatch:
         """
         edge_index, edge_type = (_attribute(data, name) for name in ("edge_index", "edge_type"))
         if edge_index is None or edge_type is None:
-            raise UserError("The data has no edge_index or no edge_type; messages need edges with relations.")
+            raise UserError("the data has no edge_index or no edge_type; both are required.")
         if len(edge_type) and not 0 <= int(edge_type.min()) <= int(edge_type.max()) < num_relations:
             raise UserError(
                 f"edge_type has values from {int(edge_type.min())} to {int(edge_type.max())}; with num_relations={num_relations}"

@@ -114,7 +114,7 @@ def picture_of_question(
         choice = labels.index(label)
     else:
         raise UserError(f"the question {question_id} has no choice {label!r}.{did_you_mean(label, labels)}")
-    right = " ★ the right answer" if choice == question.answer else ""
+    right = " ★ correct answer" if choice == question.answer else ""
     title = (question.stem, f"{labels[choice]}: {question.choices[choice]}{right}")
     return picture_of_subgraph(data.subgraphs(number)[choice], graph, title, limits)
 
@@ -146,7 +146,7 @@ def picture_of_subgraph(
     shown = [n for n in chosen if types[n] != OTHER or n in touched]
     columns = {QUESTION: 0, OTHER: 1, ANSWER: 2}
     nodes = [Node(_words(graph.name(int(subgraph.concepts[n]))), int(types[n]), columns[int(types[n])]) for n in shown]
-    legend = {QUESTION: "in the question", ANSWER: "in the answer", OTHER: "between them"}
+    legend = {QUESTION: "question concept", ANSWER: "answer concept", OTHER: "other concept"}
     return Picture(title, legend, nodes, _arrows(arrows, shown, graph), len(types), len(head))
 
 
@@ -188,8 +188,8 @@ def picture_of_concepts(
     shown = [n for n in chosen if n in touched or column[n] == 0]
     nodes = [Node(_words(graph.name(n)), OTHER if column[n] else QUESTION, int(column[n])) for n in shown]
     names = [_words(graph.name(n)) for n in asked]
-    title = (" · ".join(names), f"and what is within {_count(hops, 'hop')}")
-    legend = {QUESTION: "asked for", OTHER: "near it" if len(asked) == 1 else "near them"}
+    title = (" · ".join(names), f"neighborhood within {_count(hops, 'hop')}")
+    legend = {QUESTION: "selected concept", OTHER: "neighbor"}
     return Picture(title, legend, nodes, _arrows(arrows, shown, graph), int(within.sum()), len(head))
 
 

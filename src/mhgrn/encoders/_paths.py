@@ -17,7 +17,7 @@ class AttendedPaths:
     """The paths that were read, with their weights in g."""
 
     lengths: list[WalkList]
-    count: Tensor  # [P] number of paths with equal vectors, of which one is listed
+    count: Tensor  # [P] number of paths with this vector
     weight: Tensor  # [P] of all equal paths together; sums to 1 in a graph, or to less if the encoder attends to something else too
 
     def best(self, graph: int, count: int) -> list[Walk]:

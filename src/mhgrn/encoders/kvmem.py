@@ -17,7 +17,7 @@ class KVMemSettings(TrainedSettings):
     """Settings of ``kvmem``."""
 
     max_triples: int | None = Field(
-        300, ge=1, description="triples to read of a statement, those of mentioned concepts first; null: all"
+        300, ge=1, description="maximum number of triples per statement; those of mentioned concepts have priority; null: all"
     )
     hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
     memory_dim: int = Field(300, ge=2, multiple_of=2)
@@ -62,7 +62,7 @@ class KVMem(GraphEncoder):
         head, relation, tail, place, cut = _triples(batch, self.settings.max_triples)
         graph = batch.batch[head]
         row = torch.arange(len(features), device=head.device) if batch.feature_row is None else batch.feature_row
-        m = self._remember(features, row[head], relation, row[tail])  # [T, memory]
+        m = self._memory_of(features, row[head], relation, row[tail])  # [T, memory]
         p = self.token(tokens.states)  # [G, L, memory]
         width = int(place.max()) + 1 if len(place) else 1
         memory = p.new_zeros(len(s), width, self.out_dim).index_put((graph, place), m.to(p))
@@ -72,7 +72,7 @@ class KVMem(GraphEncoder):
         logit = (p @ memory.transpose(1, 2)).to(s.dtype).masked_fill(~filled[:, None], -torch.inf)  # [G, L, triples]
         some = filled.any(1)[:, None, None]
         attention = torch.softmax(torch.where(some, logit, torch.zeros_like(logit)), dim=2)
-        # an empty memory holds zeros, whatever is attended to
+        # an empty memory contains zeros
         o = (p + attention.to(p) @ memory) / 2
         g = (
             o.masked_fill(~tokens.content[..., None], -torch.inf).amax(1)
@@ -82,28 +82,28 @@ class KVMem(GraphEncoder):
         g = torch.where(tokens.content.any(1)[:, None], g, torch.zeros_like(g))
         return GraphEncoding(self.dropout(g), cut=cut)
 
-    def _remember(self, features: Tensor, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """m of triples, heads and tails being rows of features: [T, memory].
+    def _memory_of(self, features: Tensor, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """Compute m of triples: [T, memory]. ``head`` and ``tail`` are rows of ``features``.
 
-        The GRU's states are computed once for all triples that have read the same: those of the first layer after one step by node,
-        after two by node and relation; a triple of several graphs is remembered once.
+        GRU states of equal inputs are computed once: in the first layer, the state after one step depends on the node, and after
+        two steps on the node and the relation. A triple that occurs in several graphs is computed once.
         """
         used, row = torch.unique(torch.cat([head, tail]), return_inverse=True)
         head, tail = row.chunk(2)
         m, n = len(self.relations.weight), len(used)
         triple, same = torch.unique((head * m + relation) * n + tail, return_inverse=True)
         head, relation, tail = triple // (m * n), triple // n % m, triple % n
-        begin, begun = torch.unique(head * m + relation, return_inverse=True)  # what the forward direction has read
-        end, ended = torch.unique(tail * m + relation, return_inverse=True)  # what the backward direction has
+        begin, begun = torch.unique(head * m + relation, return_inverse=True)  # distinct (head, relation)
+        end, ended = torch.unique(tail * m + relation, return_inverse=True)  # distinct (tail, relation)
         node = self.project(features[used])
         by = self.relations.weight.to(node)
 
         forward, backward = _Direction(self.memory, 0, ""), _Direction(self.memory, 0, "_reverse")
-        to_node, to_relation = forward.put_in(node), forward.put_in(by)
+        to_node, to_relation = forward.to_gates(node), forward.to_gates(by)
         f1 = forward.step(to_node)
         f2 = forward.step(to_relation.index_select(0, begin % m), f1.index_select(0, begin // m))
         f3 = forward.step(to_node.index_select(0, tail), f2.index_select(0, begun))
-        to_node, to_relation = backward.put_in(node), backward.put_in(by)
+        to_node, to_relation = backward.to_gates(node), backward.to_gates(by)
         b3 = backward.step(to_node)
         b2 = backward.step(to_relation.index_select(0, end % m), b3.index_select(0, end // m))
         b1 = backward.step(to_node.index_select(0, head), b2.index_select(0, ended))
@@ -113,9 +113,9 @@ class KVMem(GraphEncoder):
             upper = _Direction(self.memory, 1, suffix)
             width = f1.shape[1]
             gates = [
-                upper.put_in(f1, 0).index_select(0, head) + upper.put_in(b1, width),
-                upper.put_in(f2, 0).index_select(0, begun) + upper.put_in(b2, width).index_select(0, ended),
-                upper.put_in(f3, 0) + upper.put_in(b3, width).index_select(0, tail),
+                upper.to_gates(f1, 0).index_select(0, head) + upper.to_gates(b1, width),
+                upper.to_gates(f2, 0).index_select(0, begun) + upper.to_gates(b2, width).index_select(0, ended),
+                upper.to_gates(f3, 0) + upper.to_gates(b3, width).index_select(0, tail),
             ]
             first, second, third = gates[::turn]
             last.append(upper.step(third, upper.step(second, upper.step(first))))
@@ -133,22 +133,22 @@ class _Direction:
             gru.get_parameter(f"{name}_l{layer}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
 
-    def put_in(self, x: Tensor, column: int = 0) -> Tensor:
-        """What a part of the input puts into the gates, which begins at this column of W; the first brings the bias along."""
-        said = x @ self.W[:, column : column + x.shape[1]].T
-        return said if column else said + self.b
+    def to_gates(self, x: Tensor, column: int = 0) -> Tensor:
+        """The product of a part of the input, from this column of W on, with W; the bias is added for column 0."""
+        product = x @ self.W[:, column : column + x.shape[1]].T
+        return product if column else product + self.b
 
     def step(self, gates: Tensor, h: Tensor | None = None) -> Tensor:
-        """The next state; there is none before the first."""
-        heard = self.c if h is None else h @ self.V.T + self.c
-        (r, z, n), (r_heard, z_heard, n_heard) = gates.chunk(3, dim=-1), heard.chunk(3, dim=-1)
-        new = torch.tanh(n + torch.sigmoid(r + r_heard) * n_heard)
-        keep = torch.sigmoid(z + z_heard)
+        """The next state; ``h`` is None before the first step."""
+        recurrent = self.c if h is None else h @ self.V.T + self.c
+        (r, z, n), (r_h, z_h, n_h) = gates.chunk(3, dim=-1), recurrent.chunk(3, dim=-1)
+        new = torch.tanh(n + torch.sigmoid(r + r_h) * n_h)
+        keep = torch.sigmoid(z + z_h)
         return (1 - keep) * new if h is None else torch.lerp(new, h, keep)
 
 
 def _triples(batch: GraphBatch, limit: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Head, relation and tail of the facts to be read, their place among their graph's, and how many of each graph are left out."""
+    """Head, relation and tail of the facts to read, their position in their graph, and the number of omitted facts per graph."""
     facts = (batch.edge_type < batch.num_relations // 2).nonzero()[:, 0]
     head, tail = batch.edge_index[:, facts]
     tier = (batch.node_type[head] == OTHER).long() + (batch.node_type[tail] == OTHER).long()

@@ -155,7 +155,7 @@ class WalkDistribution:
                 walks, or where walks have more than 256 distinct weights at one state; then ``complete`` is False.
         """
         if k < 1:
-            raise UserError(f"{k} best paths were asked for; ask for 1 or more.")
+            raise UserError(f"k is {k}; it should be 1 or more.")
         if hops is not None and not 1 <= hops <= self.hops:
             raise UserError(f"paths of {hops} hops were asked for; this model's walks have 1 to {self.hops}.")
         lengths = range(self.hops) if hops is None else [hops - 1]

@@ -28,11 +28,11 @@ class Statistics:
     facts: int
     isolated: int  # concepts without a neighbour
     self_loops: int  # facts from a concept to itself
-    pairs: int  # pairs of concepts with a fact between them
+    pairs: int  # pairs of concepts with at least one fact
     parallel: int  # facts beyond the first between the same two concepts
     neighbours: dict[str, float]  # per concept: mean and percentiles
     hubs: dict[str, int]  # the concepts with the most neighbours, and how many
-    components: int  # an isolated concept is one
+    components: int  # including isolated concepts
     largest_component: int  # number of its concepts
     relations: dict[str, int]  # number of facts of each
     pruned_relations: tuple[str, ...]
@@ -74,8 +74,8 @@ class Statistics:
             "connected components": f"{self.components:,}, the largest of {self.largest_component:,} concepts"
             f" ({self.largest_component / n:.1%})",
             "neighbours": f"mean {near['mean']:.2f}; " + ", ".join(f"{k} {near[k]:,}" for k in ("median", "90%", "99%", "max")),
-            "joined pairs": f"{self.pairs:,}; {self.parallel:,} parallel facts, {self.self_loops:,} self-loops",
-            "words in a name": ", ".join(f"{length}: {count / n:.1%}" for length, count in self.words.items()),
+            "connected pairs": f"{self.pairs:,}; {self.parallel:,} parallel facts, {self.self_loops:,} self-loops",
+            "words per name": ", ".join(f"{length}: {count / n:.1%}" for length, count in self.words.items()),
             "hubs": ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in self.hubs.items()),
         }
         lines = [f"{self.concepts:,} concepts, {self.facts:,} facts"]
@@ -83,7 +83,7 @@ class Statistics:
         width = max(map(len, self.relations), default=0)
         lines.append(f"{len(self.relations):,} relations (schema {self.schema})")
         for name, count in sorted(self.relations.items(), key=lambda item: -item[1]):
-            mark = "  (the schema prunes it)" if name in self.pruned_relations else ""
+            mark = "  (pruned by the schema)" if name in self.pruned_relations else ""
             lines.append(f"  {name:<{width}} {count:>11,} {count / max(self.facts, 1):>6.1%}{mark}")
         return "\n".join(lines)
 

@@ -29,10 +29,10 @@ class LayerTrace:
     log_d: Tensor  # [K, n]
 
     def row(self, node: int) -> int:
-        """Return the place of a node in ``nodes``."""
+        """Return the position of a node in ``nodes``."""
         row = int(torch.searchsorted(self.nodes, node))
         if row == len(self.nodes) or int(self.nodes[row]) != node:
-            raise UserError(f"the layer delivered nothing to node {node}: no attention over its lengths is known.")
+            raise UserError(f"the layer did not compute node {node}, so its attention over lengths is unknown.")
         return row
 
 
@@ -145,7 +145,7 @@ class MHGRNLayer(nn.Module):
     def forward(
         self, x: Tensor, s: Tensor, batch: GraphBatch, needed: Tensor | None = None, edge_log_weight: Tensor | None = None
     ) -> tuple[Tensor, LayerTrace]:
-        """Compute h' and what the layer attended to.
+        """Compute h' and the attention of the layer.
 
         Args:
             x: [N, in_channels] node vectors, the paper's h.
@@ -354,7 +354,7 @@ class MHGRNConv(nn.Module):
         edge_weight: Tensor | None,
         output_mask: Tensor | None,
     ) -> None:
-        """Check shapes and ranges. Wrong ones would raise an obscure error, or none."""
+        """Check shapes and ranges, which would otherwise raise an obscure error, or none."""
         N, E, channels = len(x), edge_index.shape[-1], self.context_channels
         if context.dim() != 2 or context.shape[1] != channels:
             fit = f"[graphs, {channels}]" if channels else "None (context_channels is 0)"
@@ -369,7 +369,7 @@ class MHGRNConv(nn.Module):
             ("output_mask", output_mask, [N]),
         ):
             if tensor is not None and list(tensor.shape) != shape:
-                raise UserError(f"{name} has shape {list(tensor.shape)}, not {shape}.")
+                raise UserError(f"{name} has shape {list(tensor.shape)}; it should have shape {shape}.")
         for name, tensor, count in (
             ("edge_index", edge_index, N),
             ("edge_type", edge_type, self.num_relations),
@@ -377,13 +377,15 @@ class MHGRNConv(nn.Module):
             ("batch", batch, len(context)),
         ):
             if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) < count:
-                raise UserError(f"{name} holds {int(tensor.min())} … {int(tensor.max())}; it should be within 0 … {count - 1}.")
+                raise UserError(
+                    f"{name} has values from {int(tensor.min())} to {int(tensor.max())}; they must lie between 0 and {count - 1}."
+                )
         if bool((batch[1:] < batch[:-1]).any()):
-            raise UserError("batch is not ascending; put the nodes of a graph beside each other, as PyTorch Geometric does.")
+            raise UserError("batch is not ascending; the nodes of a graph must be adjacent, as in PyTorch Geometric.")
         if edge_weight is not None and bool((edge_weight < 0).any()):
-            raise UserError("an edge_weight is negative; the weight of a walk is a product of positive numbers.")
+            raise UserError("edge_weight has negative values; edge weights must be 0 or more.")
         if output_mask is not None and output_mask.dtype != torch.bool:
-            raise UserError("output_mask is not of booleans; it says of every node whether it is wanted.")
+            raise UserError(f"output_mask has dtype {output_mask.dtype}; it should be torch.bool.")
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, hops={self.hops}"

@@ -23,9 +23,9 @@ COUNTED = {
     "all": "walks of K edges between any two nodes, the same one included",
 }
 HOW = (
-    "A walk may visit a node again. Each fact can be walked in both directions, each relation between two nodes is an edge of its"
-    " own, and walks by other middle nodes are other walks. All statements are counted, none is sampled; counts of 2^53 and more"
-    " are rounded to 16 digits."
+    "A walk may visit a node several times. Facts can be traversed in both directions. Walks that differ in a relation or in an"
+    " intermediate node are counted separately. All statements are counted, without sampling; counts of 2^53 and more are rounded"
+    " to 16 digits."
 )
 
 Floats = NDArray[np.float64]

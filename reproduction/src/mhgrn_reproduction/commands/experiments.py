@@ -1,4 +1,4 @@
-"""mhgrn experiments: studies of the systems that can be run again."""
+"""mhgrn experiments: studies of what the systems can learn."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Run experiments again: what the compared systems can do and what they cannot.",
+    help="Run studies of what the compared systems can and cannot learn.",
     no_args_is_help=True,
     rich_help_panel="Reproduce the paper",
 )
@@ -21,18 +21,18 @@ def _group() -> None:
 @app.command()
 def compositional(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="With --json: the file to write it to.", show_default=False)
+        Path | None, typer.Argument(metavar="[FILE]", help="With --json: the file to write.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, or write it to FILE.")] = False,
     plots: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for a picture of the table.", show_default=False)
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for a figure of the table.", show_default=False)
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often to repeat, each time with other graphs and weights.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, each with other graphs and weights.")] = 3,
     only: Annotated[
         list[str] | None, typer.Option(metavar="TASK", help="A task to run; may be repeated. Unset: all.", show_default=False)
     ] = None,
 ) -> None:
-    """Train every system on generated questions that some can tell apart and others cannot, by construction: some two minutes."""
+    """Train every system on generated questions that only some systems can solve, by construction. Takes about two minutes."""
     from mhgrn.errors import UserError
     from mhgrn.io.markers import write_json
     from mhgrn_reproduction.compositional import check_plots, run

@@ -37,7 +37,7 @@ Encoder = Annotated[
 
 
 def _writable(folder: Path) -> Path:
-    """Refuse a folder that cannot be written before the work, not after it."""
+    """Check that a folder can be written, before any work is done."""
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     if not there.is_dir():
         raise UserError(f"{there} is not a folder; name another one with --results.")
@@ -100,7 +100,7 @@ def show_list(as_json: AsJson = False) -> None:
 
 
 def _short(systems: Any) -> str:
-    """Names; one that varies once, with the number of its values."""
+    """The names of systems; a varied system appears once, with its number of values."""
     bases: dict[str, int] = {}
     for name in systems:
         base = str(name).partition("@")[0]
@@ -342,7 +342,7 @@ def verify(
             measured = f", accuracy {of['before']:.2%} → {of['now']:.2%}" if of["before"] is not None else ""
             print(f"{cell} {split}: {of['same']:,} of {of['questions']:,} answers are the same{measured}")
         for package, (before, now) in found["other_versions"].items():
-            print(f"  then with {package} {before}, now with {now}")
+            print(f"  {package}: {before} before, {now} now")
     if not found["same"]:
         raise typer.Exit(1)
 

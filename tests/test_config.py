@@ -1,4 +1,4 @@
-"""Settings: presets, overrides, and what is said of wrong ones."""
+"""Settings: presets, overrides, and messages for wrong settings."""
 
 from pathlib import Path
 

@@ -155,7 +155,7 @@ def test_several_layers_are_explained_too(small_data: PreparedData, starter_grap
         assert all(starter_graph.holds(*fact) for fact in path.facts)
 
 
-def test_what_is_not_in_the_graph_is_answered_from_the_text_and_said(qa: QuestionAnswerer) -> None:
+def test_a_question_outside_the_graph_is_answered_from_the_text_with_a_note(qa: QuestionAnswerer) -> None:
     answer = qa.ask("Qwzx vbnm?", ["school", "zzyzx qqq"])
     assert any("the question contains no concept" in note for note in answer.notes)
     assert any("zzyzx qqq" in note for note in answer.notes)
@@ -180,7 +180,7 @@ def test_a_question_that_is_none_is_refused(qa: QuestionAnswerer, question: str,
         qa.ask(question, choices)
 
 
-def test_a_text_too_long_to_be_read_whole_is_said(qa: QuestionAnswerer) -> None:
+def test_a_truncated_text_is_noted(qa: QuestionAnswerer) -> None:
     short, long = (qa.ask("Where is a desk? " * times, ["school", "patio"], effects=False) for times in (1, 40))
     assert not any("max_length" in note for note in short.notes)
     assert "the text was truncated to text.max_length=64 tokens." in long.notes

@@ -72,7 +72,7 @@ def random_weights(batch: GraphBatch, seed: int, coarse: bool, spread: float = 1
 
 
 def random_case(seed: int, hops: int, coarse: bool = False, itself: float = 0.0, blocked: bool = False) -> Case:
-    """Two small graphs, of which one is looked at; ``itself`` is left over by the lengths, ``blocked`` bars starts of type 2."""
+    """Two small graphs; one is examined. ``itself`` is the attention without lengths; ``blocked`` forbids starts of type 2."""
     rng = np.random.default_rng(seed)
     batch = oracles.random_batch(rng, 2, 2, max_nodes=4, edges=4)
     weights = random_weights(batch, seed, coarse)

@@ -1,4 +1,4 @@
-"""A folder of data like the real one but small, and one small experiment that was run on it."""
+"""A small data folder with the layout of the real one, and a small experiment that was run on it."""
 
 import json
 import shutil
@@ -68,6 +68,6 @@ def finished(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Request:
 
 @pytest.fixture
 def own_copy(finished: Request, tmp_path: Path) -> Request:
-    """The same results in a folder that a test may spoil; runs are still found in the shared work folder."""
+    """A copy of the results that a test may change; runs stay in the shared work folder."""
     shutil.copytree(finished.results, tmp_path / "results")
     return replace(finished, results=tmp_path / "results")

@@ -1,4 +1,4 @@
-"""Where each system is right, against counting question by question; how it learnt, against its run."""
+"""The breakdown, compared with counting question by question, and the curves, compared with the run."""
 
 import json
 from pathlib import Path

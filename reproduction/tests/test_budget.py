@@ -1,4 +1,4 @@
-"""Shrinking: seeds first, then epochs, then questions, and no more than needed."""
+"""A budget reduces seeds first, then epochs, then questions, and no more than necessary."""
 
 from dataclasses import replace
 

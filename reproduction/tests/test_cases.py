@@ -1,4 +1,4 @@
-"""Cases follow their rule, and two runs differ where they do."""
+"""Cases follow their sampling rule, and comparisons find the questions that two runs answer differently."""
 
 from pathlib import Path
 

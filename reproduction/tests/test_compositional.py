@@ -1,4 +1,4 @@
-"""What each system can tell apart: with any weights, and after training."""
+"""Which tasks each system can solve, with random weights and after training."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def some() -> dict[str, list[Batch]]:
 def test_who_cannot_tell_right_from_wrong_cannot_with_any_weights(
     system: System, weights: int, some: dict[str, list[Batch]]
 ) -> None:
-    """Those who are expected to solve a task score its choices apart with random weights, the others alike."""
+    """With random weights, a system gives the choices different scores if and only if it should solve the task."""
     model = untrained(system, weights).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -47,7 +47,7 @@ def test_who_cannot_tell_right_from_wrong_cannot_with_any_weights(
 
 
 def test_composition_and_order_are_learnt_or_not() -> None:
-    """MHGRN learns both; the K-hop relation network, whose product knows no order, the first alone; one hop neither."""
+    """MHGRN learns both tasks, the K-hop relation network (a commutative product) only the first, and one hop neither."""
     found = run(["order", "composition"], 1, systems("khop-rn, K = 2", "mhgrn, K = 1", "mhgrn, K = 2"))
     assert found.tasks == ("composition", "order")
     assert [found.cells["mhgrn, K = 2", task].mean >= 0.95 for task in found.tasks] == [True, True]
@@ -109,17 +109,17 @@ def test_pictures_are_the_same_each_time_and_a_file_is_no_folder(tmp_path: Path)
             compositional.check_plots(place)
 
 
-def test_one_pair_in_one_order_or_the_other_is_told_by_its_last_relation() -> None:
-    """Why the task takes three pairs: with (1,2) against (2,1) alone, counts of single relations suffice."""
+def test_the_order_of_one_pair_follows_from_its_last_relation() -> None:
+    """The task needs three pairs: with only (1,2) and (2,1), counts of single relations suffice."""
     pair = Task("one pair", "", (Bundle(ASKED, ((1, 2),)),), (Bundle(ASKED, ((2, 1),)),))
     assert accuracy(BY_NAME["edge-types"], pair) >= 0.95
 
 
-def test_features_that_tell_the_type_replace_the_parts_that_know_it() -> None:
-    """Why features tell nothing in the task of types."""
-    told = replace(TASKS["type"], features=True)
+def test_features_that_encode_the_type_replace_type_attention_and_typed_transform() -> None:
+    """The task `type` needs constant features: otherwise systems without node types solve it."""
+    informed = replace(TASKS["type"], features=True)
     for name in ("mhgrn, K = 2, without type_attention, typed_transform", "rgcn, 2 layers"):
-        assert accuracy(BY_NAME[name], told) >= 0.95
+        assert accuracy(BY_NAME[name], informed) >= 0.95
 
 
 @pytest.mark.long
@@ -127,5 +127,5 @@ def test_everything_comes_out_as_expected() -> None:
     found = run(seeds=2)
     assert len(found.cells) == len(SYSTEMS) * len(TASKS)
     others = {(cell.system, cell.task) for cell in found.cells.values() if not cell.came_out}
-    # it can tell these apart, but some seeds do not learn it to 95 %: docs/expressiveness.md
+    # it can solve these tasks, but some seeds do not reach 95 %: docs/expressiveness.md
     assert others <= {("mhgrn, K = 2, W = 1", "order")}

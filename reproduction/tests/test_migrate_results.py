@@ -1,4 +1,4 @@
-"""The conversion of results of format 1: its proofs fail where they should."""
+"""The conversion of results of format 1 rejects inconsistent results."""
 
 import json
 import runpy
@@ -58,7 +58,7 @@ def test_settings_that_are_not_those_of_the_key_are_noticed(old: dict[str, Any])
 
 @pytest.mark.parametrize("name", ["rgcn.normalise", "rgcn.dropout", "training.clip", "text.pooling", "score"])
 def test_a_default_that_changed_without_a_mark_is_noticed(old: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stored value has to come back from the identity, whichever setting it is."""
+    """For every setting, the identity restores the stored value."""
     *sections, key = name.split(".")
     part = old["config"][sections[0]] if sections else old["config"]
     part[key] = {"rgcn.normalise": "per_relation", "text.pooling": "cls", "score": "mlp"}.get(name, 0.25)

@@ -1,4 +1,4 @@
-"""The page of results: whole, self-contained, and nothing in it is taken for HTML that is not ours."""
+"""The page of results is complete, self-contained, and escapes all text."""
 
 import json
 from html.parser import HTMLParser

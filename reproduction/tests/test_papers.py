@@ -1,4 +1,4 @@
-"""Every shipped file of settings loads, says what the paper says, and its numbers are the paper's."""
+"""Every shipped settings file loads, and has the settings and numbers of the paper."""
 
 import re
 from importlib import resources
@@ -57,7 +57,7 @@ def test_learning_rates_are_those_of_tables_9_and_10() -> None:
         assert found == rates, system
 
 
-def test_the_published_recipe_is_what_the_paper_says_in_its_appendix() -> None:
+def test_the_published_recipe_follows_the_appendix() -> None:
     text = TextSettings.named("roberta-large")
     csqa, obqa = Experiment.named("csqa-inhouse"), Experiment.named("obqa")
     config = csqa.config("mhgrn", "roberta-large", text)

@@ -1,4 +1,4 @@
-"""What needs no training: the paper's counts come out, and properties are those that the paper names."""
+"""Tables without training: counts and properties equal those of the paper."""
 
 from pathlib import Path
 

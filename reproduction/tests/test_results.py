@@ -1,4 +1,4 @@
-"""The published results: every number comes from its cells, and every cell has the settings that would be run today."""
+"""The published results: summaries match their cells, and cells have the current settings."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ FOLDERS = sorted(path.parent for path in RESULTS.glob(f"*/*/{SUMMARY}"))
 
 
 def cells(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """By system, in the order of seeds."""
+    """The cells by system, in the order of seeds."""
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted((folder / "cells").iterdir(), key=lambda path: int(path.name.split(".")[-2])):
         result = read_result(path)
@@ -30,15 +30,15 @@ def named(folders: list[Path]) -> Any:
 
 
 @named(FOLDERS)
-def test_summaries_are_those_of_their_cells(folder: Path) -> None:
+def test_summaries_match_their_cells(folder: Path) -> None:
     summary = read_summary(folder)
     again = summarize(cells(folder), summary["splits"], summary["reference"])
     assert {name: json.loads(json.dumps(entry)) for name, entry in again.items()} == summary["systems"]
 
 
 @named(FOLDERS)
-def test_cells_have_the_settings_of_today(folder: Path) -> None:
-    """So that the same command goes on with them, instead of refusing them as results of other settings."""
+def test_cells_have_the_current_settings(folder: Path) -> None:
+    """The same command reuses these results instead of refusing them as results of other settings."""
     summary = read_summary(folder)
     experiment, text = Experiment.named(summary["experiment"]), TextSettings.named(summary["encoder"])
     for system, results in cells(folder).items():
@@ -49,6 +49,6 @@ def test_cells_have_the_settings_of_today(folder: Path) -> None:
             assert (cell.key, cell.folder) == (result["key"], result["run"]), f"{system}:{result['seed']}"
 
 
-def test_the_built_in_text_encoder_is_still_told_by_the_same_name() -> None:
-    """Node features, and with them cells, are named after it: if this changes, so do all names in results/."""
+def test_the_built_in_text_encoder_keeps_its_fingerprint() -> None:
+    """Names of node features and cells depend on it: if it changes, all names in results/ change."""
     assert feature_encoder("minilm").identity()["weights"] == "bce8a40cf8c7beca138a"

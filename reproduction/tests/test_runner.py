@@ -65,7 +65,7 @@ def test_going_on_runs_only_what_is_missing(own_copy: Request, capsys: pytest.Ca
     assert said.count("mhgrn:1  dev") == 1
     assert "none:" not in said
     assert cells(own_copy) == before
-    assert runs(own_copy) == trained  # the run was there, and only answered again
+    assert runs(own_copy) == trained  # the existing run was evaluated again, not trained
 
 
 def test_a_lost_run_is_trained_again_to_the_same_answers(own_copy: Request, tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_features_are_made_for_systems_that_read_them(own_copy: Request, tmp_pat
     summary = reproduce(replace(fresh, systems=["mhgrn"]))
     named = read_result(fresh.folder / "cells" / "mhgrn.0.json")["config"]["features"]
     assert [path.name for path in work.glob("graphs/*/features/*")] == [named]
-    assert list(summary["systems"]) == ["none", "mhgrn"]  # whose features are called the same, made or not
+    assert list(summary["systems"]) == ["none", "mhgrn"]  # the name of the features does not depend on whether they are built
 
 
 def test_nothing_is_made_for_what_is_finished(own_copy: Request, tmp_path: Path) -> None:
-    """Results may come from elsewhere: a clone has them without the features behind them."""
+    """A clone has results without their node features."""
     work = tmp_path / "work"
     shutil.copytree(own_copy.sources.work / "graphs", work / "graphs", ignore=shutil.ignore_patterns("features"))
     summary = reproduce(replace(own_copy, sources=replace(own_copy.sources, work=work)))
@@ -150,17 +150,17 @@ def test_a_budget_shrinks_and_says_so(own_copy: Request, capsys: pytest.CaptureF
     assert any("longer than the budget" in note for note in summary["notes"])
     assert "measuring the speed" in capsys.readouterr().err
     before = cells(asked)
-    assert reproduce(asked)["systems"] == summary["systems"]  # by the plan of before, and there is nothing to do
+    assert reproduce(asked)["systems"] == summary["systems"]  # the stored plan is used, and all runs are done
     assert "measuring" not in capsys.readouterr().err
     assert cells(asked) == before
     with pytest.raises(UserError, match="has results of other settings"):
         reproduce(replace(asked, budget=1e9, changes=["training.epochs=1"]))
-    assert reproduce(asked)["systems"] == summary["systems"]  # the refused one has left the plan as it was
+    assert reproduce(asked)["systems"] == summary["systems"]  # the refused request did not change the plan
     (asked.folder / "plan.json").write_text('{"format": 1, "asked": {}, "plan": {"seeds": 0}}', encoding="utf-8")
     with pytest.raises(UserError, match=r"plan\.json is damaged \(plan\.seeds: .*delete it"):
         reproduce(asked)
     whole = reproduce(replace(own_copy, systems=["edge-types"], seeds=4, budget=1e9))
-    assert whole["shrunk"] == ["seeds: 2 of none, 2 of mhgrn instead of 4"]  # as they were run before
+    assert whole["shrunk"] == ["seeds: 2 of none, 2 of mhgrn instead of 4"]  # from earlier runs
     assert whole["systems"]["edge-types"]["seeds"] == [0, 1, 2, 3]
 
 
@@ -192,7 +192,7 @@ def test_what_is_done_is_summed_up_when_it_is_interrupted(
     }
 
 
-def test_a_run_that_learnt_nothing_is_told_of(own_copy: Request, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_learned_nothing_is_reported(own_copy: Request, capsys: pytest.CaptureFixture[str]) -> None:
     asleep = replace(
         own_copy, systems=["none"], seeds=1, changes=["training.learning_rate=1e-9"], results=own_copy.results / "asleep"
     )

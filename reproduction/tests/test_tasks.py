@@ -1,4 +1,4 @@
-"""The generated questions are balanced as they claim to be: counted, not argued."""
+"""The generated questions are balanced, checked by counting."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ def facts(graph: Subgraph) -> list[tuple[int, int, int]]:
 
 
 def walks(graph: Subgraph, hops: int) -> Iterator[tuple[list[int], tuple[int, ...]]]:
-    """All walks along facts, in their direction."""
+    """All walks along the direction of facts."""
     found: list[tuple[list[int], tuple[int, ...]]] = [([node], ()) for node in range(len(graph.types))]
     for _ in range(hops):
         found = [([*nodes, t], (*path, r)) for nodes, path in found for h, r, t in facts(graph) if h == nodes[-1]]
@@ -53,7 +53,7 @@ def multiset(items: Iterable[object]) -> Counter[object]:
 @every_task
 @given(seed=seeds)
 def test_every_relation_is_as_often_at_every_kind_of_node(task: Task, seed: int) -> None:
-    """At question and answer nodes one by one, at others in all; and so are triples of kind, relation, kind."""
+    """Counts are equal for each question and answer node, in total for other nodes, and for triples of kind, relation, kind."""
     sides = []
     for graph in made(task, seed):
         counts = at_nodes(graph)
@@ -67,7 +67,7 @@ def test_every_relation_is_as_often_at_every_kind_of_node(task: Task, seed: int)
 @every_task
 @given(seed=seeds)
 def test_without_relations_right_and_wrong_are_one_graph(task: Task, seed: int) -> None:
-    """By colour refinement, from the kinds of nodes on."""
+    """Color refinement, starting from the kinds of nodes."""
     sides = []
     for graph in made(task, seed):
         colour: dict[int, object] = {n: kind(graph, n) for n in range(len(graph.types))}
@@ -90,7 +90,7 @@ def test_right_and_wrong_differ_in_what_follows_what_from_which_source(task: Tas
         for g in made(task, seed)
     )
     assert right != wrong
-    # nothing but the bundles, as many times as there are sets of them
+    # only the bundles, once per set
     number = KINDS.index
     for more, less, bundles in ((right, wrong, task.right), (wrong, right, task.wrong)):
         own = {((b.source.type, number(b.source) if task.features else 0), path) for b in bundles for path in b.paths}
@@ -141,5 +141,5 @@ def test_graphs_are_whole_fresh_and_always_the_same(task: Task) -> None:
         assert {QUESTION, ANSWER, OTHER} == set(graph.types.tolist())
         assert len(set(facts(graph))) == len(graph.head)
         assert all(h != t and 0 <= r < RELATIONS and not graph.types[h] == graph.types[t] == ANSWER for h, r, t in facts(graph))
-        told = {tuple(row) for row in feature_table()[graph.concepts].tolist()}
-        assert (len(told) == 1) == (not task.features)
+        features = {tuple(row) for row in feature_table()[graph.concepts].tolist()}
+        assert (len(features) == 1) == (not task.features)

@@ -80,7 +80,7 @@ class Project:
         return self.root / "run"
 
     def copy(self, root: Path) -> "Project":
-        """The same project elsewhere, each folder knowing the others' new places."""
+        """A copy of the project in another folder, with updated paths."""
         shutil.copytree(self.root, root, dirs_exist_ok=True)
         other = Project(root)
         edit_json(other.data / "prepared.json", lambda about: about.update(graph=str(other.graph)))

@@ -34,7 +34,7 @@ def test_the_printed_setting_trains_a_run_that_answers(here: Command, own: Proje
     assert set(json.loads(asked.out)["probabilities"]) == {"zoo", "oven"}
 
 
-def test_counts_are_reported_and_missing_ones_told_when_training(here: Command, own: Project) -> None:
+def test_counts_and_missing_features_are_reported(here: Command, own: Project) -> None:
     graph = KnowledgeGraph.load(own.graph)
     vectors = own.root / "vectors.txt"
     vectors.write_text("".join(f"/c/en/{graph.name(c)} {c} 1\n" for c in range(50)), encoding="utf-8")
@@ -138,7 +138,7 @@ def start(project: Project, encoder: Path, output: Path, largest_file: int = 0, 
     return Forked(SMALL_STEPS, str(largest_file), *args)
 
 
-def test_a_full_disk_is_told_before_the_work_and_leaves_nothing(own: Project, letters: Path) -> None:
+def test_a_full_disk_is_reported_before_the_build(own: Project, letters: Path) -> None:
     before = contents(own.root)
     child = start(own, letters, own.root / "made", largest_file=50_000)
     out, err = child.communicate()

@@ -88,7 +88,7 @@ def test_a_training_killed_at_random_steps_ends_in_the_same_weights(
     assert {path.name for path in broken.iterdir()} == {path.name for path in whole.iterdir()}
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(project: Project, encoder: Path, tmp_path: Path, here: Command) -> None:
+def test_ctrl_c_saves_and_the_same_command_resumes(project: Project, encoder: Path, tmp_path: Path, here: Command) -> None:
     """Also where no checkpoint was due yet, and no epoch has ended; another configuration is refused with what differs."""
     run = tmp_path / "run"
     args = command(project, run, encoder, training__checkpoint_every="60 minutes", training__epochs=500, training__patience=500)
@@ -176,7 +176,7 @@ def launched(*args: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_two_processes_learn_what_one_does_from_batches_twice_as_large(project: Project, encoder: Path, tmp_path: Path) -> None:
-    """Twenty steps, every other of which has fewer questions; and nothing is printed or written twice."""
+    """Twenty steps of two sizes in turn; nothing is printed or written twice."""
     quiet = {
         "mhgrn__dropout": 0,
         "mhgrn__initial_scale": 0.3,

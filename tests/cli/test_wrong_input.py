@@ -497,7 +497,7 @@ TRAIN_CASES = [
     Case(
         "asked with other features",
         lambda p: ["ask", p.run, *ASK, "--features", features(p)],
-        ("features of width 384, these have 8",),
+        ("features of width 384, but these have 8",),
     ),
     Case(
         "a training question without answer", after(lambda p: no_answers(p, "train", every=False), train), ("{root}/data", "answer")
@@ -605,14 +605,14 @@ def test_a_process_refuses_alike(args: list[str], tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_bytes_that_are_no_text_are_told_and_characters_that_cannot_be_shown_replaced(tmp_path: Path) -> None:
+def test_undecodable_bytes_are_reported_and_unprintable_characters_replaced(tmp_path: Path) -> None:
     odd = os.fsdecode(b"caf\xe9.tsv")
     written(tmp_path / odd, TRIPLES)
     assert in_a_process("kg", "build", odd, "-o", "graph", cwd=tmp_path).code == 0  # a file may be called anything
-    told = in_a_process("kg", "show", "graph", os.fsdecode(b"caf\xe9"), cwd=tmp_path)
-    assert (told.code, told.out) == (2, "")
-    assert told.err.startswith("mhgrn: ")
-    assert told.err.count("\n") == 1
+    outcome = in_a_process("kg", "show", "graph", os.fsdecode(b"caf\xe9"), cwd=tmp_path)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("mhgrn: ")
+    assert outcome.err.count("\n") == 1
     shown = subprocess.run(
         [COMMAND, "kg", "show", "graph", TRIPLES.split()[0]],
         cwd=tmp_path,

@@ -116,7 +116,7 @@ def test_a_long_title_is_broken_into_lines(starter_graph: KnowledgeGraph, tmp_pa
     assert " ".join(lines) == stem
 
 
-def test_the_documentation_s_drawing_is_what_the_command_draws(starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
+def test_the_drawing_in_the_documentation_is_current(starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
     lines = (HERE / "train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "q.jsonl").write_text(next(line for line in lines if "school-train-113" in line), encoding="utf-8")
     data = prepare(tmp_path / "q.jsonl", starter_graph, tmp_path / "data", PrepareOptions(workers=1))

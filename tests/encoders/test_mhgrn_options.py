@@ -22,7 +22,7 @@ from mhgrn.subgraphs.extract import ANSWER, QUESTION
 
 S, FEATURES, RELATIONS, DIM = 4, 3, 2, 4
 
-# what each component that can be left out takes along, written down once more
+# the parameters that each removable component has, written independently
 CONSISTS_OF = {
     "typed_transform": {"typed_transform"},
     "attention": {"f", "g", "u", "T"},
@@ -164,7 +164,7 @@ def defined(model: MHGRN, s: Tensor, features: Tensor, batch: GraphBatch, hops: 
 
 @pytest.mark.parametrize("settings", OPTIONS, ids=str)
 @pytest.mark.parametrize("hops", [1, 2, 3])
-def test_every_option_is_what_its_definition_says(settings: dict[str, Any], hops: int) -> None:
+def test_every_option_matches_its_definition(settings: dict[str, Any], hops: int) -> None:
     model = model_of(hops, **settings)
     for seed in (0, 5):
         s, features, batch = inputs(seed)

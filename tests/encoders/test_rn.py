@@ -121,13 +121,13 @@ class TestKHopRN(EncoderCase):
     def test_the_recursion_tells_its_walks_too(self) -> None:
         encoders = [self.encoder(pooling="definition", transform=t) for t in ("linear", "mlp")]
         batch, s, features, _ = self.random(171)
-        told = []
+        walks = []
         for encoder in encoders:
             assert isinstance(encoder, KHopRN)
             encoding = encoder(s, features, batch)
-            told.append([encoder.attended_walks(encoding, batch, g, 100) for g in range(3)])
-        assert told[0] == told[1]
-        assert any(told[0])
+            walks.append([encoder.attended_walks(encoding, batch, g, 100) for g in range(3)])
+        assert walks[0] == walks[1]
+        assert any(walks[0])
 
     def test_what_a_limit_cuts_is_counted(self) -> None:
         batch, s, features, _ = self.random(171)

@@ -90,10 +90,10 @@ def test_a_merged_graph_is_built_again_from_its_export(tmp_path: Path, here: Com
         made = here("kg", "build", file, "--schema", "conceptnet", "--keep-pruned", "--keep-self-loops", "-o", tmp_path / name)
         assert made.code == 0, made
     assert here("kg", "merge", tmp_path / "one", tmp_path / "two", "-o", tmp_path / "both").code == 0
-    told = json.loads(here("kg", "export", tmp_path / "both", "-o", tmp_path / "text", "--json").out)
-    assert here(*shlex.split(told["command"])[1:]).code == 0
+    exported = json.loads(here("kg", "export", tmp_path / "both", "-o", tmp_path / "text", "--json").out)
+    assert here(*shlex.split(exported["command"])[1:]).code == 0
     assert without_source(tmp_path / "GRAPH") == without_source(tmp_path / "both")
-    assert told["facts"] == KnowledgeGraph.load(tmp_path / "GRAPH").fact_count
+    assert exported["facts"] == KnowledgeGraph.load(tmp_path / "GRAPH").fact_count
 
 
 def test_an_export_does_not_replace_other_files(tmp_path: Path, here: Command, starter_graph: KnowledgeGraph) -> None:

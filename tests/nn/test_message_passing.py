@@ -190,7 +190,7 @@ def test_a_backward_pass_may_come_after_other_forward_passes(full: bool) -> None
 
 
 def test_edges_may_come_in_any_order() -> None:
-    """A batch from elsewhere need not keep a graph's edges together."""
+    """The edges of a graph need not be adjacent."""
     batch = oracles.random_batch(np.random.default_rng(1), 4, RELATIONS, max_nodes=6, edges=10)
     at = inputs(batch, 0, 2, False, torch.float64)
     order = torch.randperm(batch.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
@@ -249,7 +249,7 @@ def test_deep_walks_under_sharp_attention_stay_exact(backend: Backend) -> None:
     z, _ = multi_hop_messages(single[0], weights, *single[1:], batch, backend)
     found = gradients(z, (single[0], weights, *single[1:]))
     assert float((z - exact).detach().norm() / exact.detach().norm()) < 1e-4
-    for gradient, right in zip(found[:-1], wanted[:-1], strict=True):  # all but W⁰, of which the oracle has none
+    for gradient, right in zip(found[:-1], wanted[:-1], strict=True):  # the oracle has no W⁰
         assert torch.isfinite(gradient).all()
         assert float((gradient - right).norm() / right.norm()) < 1e-4
     naive = multi_hop_messages(single[0], weights, *single[1:], batch, "dense")

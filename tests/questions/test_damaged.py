@@ -93,7 +93,7 @@ def test_a_damaged_file_is_refused_or_gives_valid_questions(count: int, some_row
         path, what = damaged(number, some_rows, tmp_path)
         try:
             found = check_questions(path)
-            problems += [f"{what}: {told[:300]!r}" for told in found.problems if str(path) not in told]
+            problems += [f"{what}: {problem[:300]!r}" for problem in found.problems if str(path) not in problem]
             try:
                 questions = read_splits(path)["test"]
             except UserError as error:

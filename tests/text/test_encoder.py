@@ -222,7 +222,7 @@ def test_cached_sentence_vectors_equal_the_encoders_own(minilm: TextEncoder, tmp
     [
         ("bert", "default", "pair", 7),
         ("roberta", "default", "pair", 7),
-        ("roberta", "fairseq", "pair", 11),  # Q : and A :, of which Q and A are unknown words, but words
+        ("roberta", "fairseq", "pair", 11),  # Q : and A :, where Q and A are unknown tokens
         ("bert", "default", "separate", 7),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_loss_that_is_no_number_stops_the_training(
         train(small_data, wild, tmp_path / "run", starter_graph)
 
 
-def test_a_model_that_tells_no_choices_apart_is_told_of(
+def test_equal_scores_of_all_choices_are_reported(
     encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An encoder whose weights are all zero gives every choice the same vector."""
@@ -59,7 +59,7 @@ def test_a_model_that_tells_no_choices_apart_is_told_of(
     assert not any("same score" in row.get("warning", "") for row in rows(tmp_path / "run"))
 
 
-def test_a_loss_at_chance_is_told_of(
+def test_a_loss_at_chance_is_reported(
     encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     still = config(encoder, graph_encoder="none", score_dropout=0, training={"learning_rate": 1e-9}, none={"initial_scale": 0.01})
@@ -122,7 +122,7 @@ def test_tensorboard_shows_the_curves_of_the_record(
     assert [event.step for event in events.Scalars("epoch/dev_accuracy")] == [6, 12]
 
 
-def test_a_loss_that_passes_through_chance_on_its_way_is_not_told_of() -> None:
+def test_a_loss_that_only_passes_through_chance_is_not_reported() -> None:
     passing = Place(questions=10, loss=16.09, chance=16.09, from_chance=9.0, spread=3.0)
     assert collapse(passing, Config()) is None
     stuck = Place(questions=10, loss=16.09, chance=16.09, from_chance=0.3, spread=0.1)

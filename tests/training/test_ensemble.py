@@ -59,7 +59,7 @@ def test_runs_that_agree_answer_as_one_of_them(probabilities: list[list[float]])
 
 @pytest.fixture(scope="module")
 def runs(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Three systems, one of which needs neither text nor training."""
+    """Three systems; one uses neither text nor training."""
     folder = tmp_path_factory.mktemp("runs")
     settings = {"features": "random", "training": {"epochs": 1}}
     for name in ("most-edges", "gcn", "none"):

@@ -102,7 +102,7 @@ def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(
     assert run.about["finished"]
 
 
-def test_what_was_killed_before_its_first_checkpoint_begins_anew_to_the_same_end(
+def test_a_run_killed_before_its_first_checkpoint_restarts_with_the_same_result(
     encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     how = {"data": small_data, "config": settings(encoder), "graph": starter_graph}

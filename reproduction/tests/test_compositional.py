@@ -46,7 +46,7 @@ def test_who_cannot_tell_right_from_wrong_cannot_with_any_weights(
             assert apart > 1e-7 if task in system.solves else apart < 1e-12, task
 
 
-def test_composition_and_order_are_learnt_or_not() -> None:
+def test_composition_and_order_are_learned_or_not() -> None:
     """MHGRN learns both tasks, the K-hop relation network (a commutative product) only the first, and one hop neither."""
     found = run(["order", "composition"], 1, systems("khop-rn, K = 2", "mhgrn, K = 1", "mhgrn, K = 2"))
     assert found.tasks == ("composition", "order")
@@ -55,15 +55,15 @@ def test_composition_and_order_are_learnt_or_not() -> None:
     assert found.cells["khop-rn, K = 2", "order"].accuracy == [0.5]
     assert all(found.cells["mhgrn, K = 1", task].blind for task in found.tasks)
     assert all(cell.came_out for cell in found.cells.values())
-    assert "!" not in str(found).partition("! not as expected: 0 of 6")[0]
+    assert "!" not in str(found).partition("! differs from the expected outcome: 0 of 6")[0]
 
 
-def test_what_was_not_expected_is_marked() -> None:
+def test_unexpected_outcomes_are_marked() -> None:
     wrong = [replace(BY_NAME["edge-types"], solves=frozenset(TASKS)), replace(BY_NAME["khop-rn, K = 2"], solves=frozenset())]
     found = run(["composition"], 1, wrong)
     assert not any(cell.came_out for cell in found.cells.values())
     assert all(line.endswith("!") for line in str(found).splitlines() if line.startswith(("edge-types", "khop-rn")))
-    assert "! not as expected: 2 of 2." in str(found)
+    assert "! differs from the expected outcome: 2 of 2." in str(found)
 
 
 def test_the_number_of_threads_makes_no_difference_and_the_callers_settings_stay() -> None:
@@ -91,7 +91,7 @@ def test_relation_weights_that_are_fixed_stay_so(some: dict[str, list[Batch]]) -
     assert bool(layer.tau.any())
 
 
-@pytest.mark.parametrize(("only", "seeds", "says"), [(["ordre"], 1, "Did you mean order"), ([], 0, "take 1 or more")])
+@pytest.mark.parametrize(("only", "seeds", "says"), [(["ordre"], 1, "Did you mean order"), ([], 0, "should be 1 or more")])
 def test_wrong_input_is_refused(only: list[str], seeds: int, says: str) -> None:
     with pytest.raises(UserError, match=says):
         run(only, seeds)

@@ -215,7 +215,7 @@ def test_ctrl_c_during_training_keeps_the_best_model(own: Project, here: Command
     child.send_signal(signal.SIGINT)
     _, err = child.communicate()
     assert "Traceback" not in err
-    assert f"{run} keeps the best model so far" in err
+    assert f"{run} contains the best model so far" in err
     assert not [path.name for path in run.iterdir() if "partial" in path.name]
     about = json.loads((run / "run.json").read_text(encoding="utf-8"))
     assert "finished" not in about

@@ -109,7 +109,7 @@ def test_a_run_killed_before_its_first_checkpoint_restarts_with_the_same_result(
     train(folder=tmp_path / "whole", **how)
     interrupted(tmp_path / "broken", 17, **how)  # in the third epoch: the best model is in place
     (tmp_path / "broken" / CHECKPOINT).unlink()
-    with pytest.raises(UserError, match="not this one"):
+    with pytest.raises(UserError, match="unfinished run with different settings"):
         train(small_data, settings(encoder, batch_size=7), tmp_path / "broken", starter_graph)
     train(folder=tmp_path / "broken", **how)
     assert rows(tmp_path / "broken") == rows(tmp_path / "whole")

@@ -281,7 +281,7 @@ def test_an_official_split_is_predicted_and_answered_together(files: Path, finis
         ({"changes": ["seed=2"]}, "choose seeds and systems"),
         ({"changes": ["graph_encoder=none"]}, "--systems"),
         ({"seeds": 0}, "1 or more"),
-        ({"systems": []}, "--systems names none"),
+        ({"systems": []}, "--systems is empty"),
         (
             {"name": "learning-rates", "systems": ["none"]},
             r"no system to run\. w/o KG.*: not run, because",

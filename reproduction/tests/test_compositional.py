@@ -8,7 +8,7 @@ import torch
 
 from mhgrn.errors import UserError
 from mhgrn_reproduction import compositional
-from mhgrn_reproduction.compositional import SYSTEMS, Batch, System, batches, judged, run, scores, trained, untrained
+from mhgrn_reproduction.compositional import SYSTEMS, System, TaskBatch, batches, judged, run, scores, trained, untrained
 from mhgrn_reproduction.tasks import ASKED, TASKS, Bundle, Task
 
 BY_NAME = {system.name: system for system in SYSTEMS}
@@ -24,7 +24,7 @@ def accuracy(system: System, task: Task) -> float:
 
 
 @pytest.fixture(scope="module")
-def some() -> dict[str, list[Batch]]:
+def some() -> dict[str, list[TaskBatch]]:
     """A few questions of each task."""
     return {name: batches(task, 16, seed=5) for name, task in TASKS.items()}
 
@@ -32,7 +32,7 @@ def some() -> dict[str, list[Batch]]:
 @ALL
 @pytest.mark.parametrize("weights", [0, 1])
 def test_who_cannot_tell_right_from_wrong_cannot_with_any_weights(
-    system: System, weights: int, some: dict[str, list[Batch]]
+    system: System, weights: int, some: dict[str, list[TaskBatch]]
 ) -> None:
     """With random weights, a system gives the choices different scores if and only if it should solve the task."""
     model = untrained(system, weights).double().eval()
@@ -84,7 +84,7 @@ def test_the_number_of_threads_makes_no_difference_and_the_callers_settings_stay
     assert found[0] == found[1]
 
 
-def test_relation_weights_that_are_fixed_stay_so(some: dict[str, list[Batch]]) -> None:
+def test_relation_weights_that_are_fixed_stay_so(some: dict[str, list[TaskBatch]]) -> None:
     model = trained(BY_NAME["mhgrn, K = 2, W = 1"], some["composition"], 0)
     layer = model.graph_encoder.layers[0]  # type: ignore[union-attr, index]
     assert all(bool((weights == 1).all()) for weights in layer.messages.parameters())

@@ -236,7 +236,7 @@ def _repeatable() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TaskBatch:
     """A batch of questions. The two choices of a question are adjacent graphs."""
 
     graphs: "GraphBatch"
@@ -244,7 +244,7 @@ class Batch:
     answers: "Tensor"  # [questions]
 
 
-def batches(task: Task, count: int, seed: int, split: int = 0) -> list[Batch]:
+def batches(task: Task, count: int, seed: int, split: int = 0) -> list[TaskBatch]:
     """Random questions of a task in batches."""
     import torch
 
@@ -256,11 +256,11 @@ def batches(task: Task, count: int, seed: int, split: int = 0) -> list[Batch]:
     for start in range(0, count, BATCH):
         part = asked[start : start + BATCH]
         graphs = GraphBatch.collate([choice for one in part for choice in one.choices], RELATIONS)
-        made.append(Batch(graphs, table[graphs.concepts], torch.tensor([one.answer for one in part])))
+        made.append(TaskBatch(graphs, table[graphs.concepts], torch.tensor([one.answer for one in part])))
     return made
 
 
-def scores(model: "KnowledgeAwareQA", batch: Batch) -> "Tensor":
+def scores(model: "KnowledgeAwareQA", batch: TaskBatch) -> "Tensor":
     """The scores [questions, 2] of a model whose text input is constant."""
     import torch
 
@@ -293,7 +293,7 @@ def untrained(system: System, seed: int) -> "KnowledgeAwareQA":
     return model
 
 
-def trained(system: System, train: Sequence[Batch], seed: int) -> "KnowledgeAwareQA":
+def trained(system: System, train: Sequence[TaskBatch], seed: int) -> "KnowledgeAwareQA":
     """A model trained for at most ``EPOCHS`` epochs. Training stops early if the loss is small or all scores stay equal."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -317,7 +317,7 @@ def trained(system: System, train: Sequence[Batch], seed: int) -> "KnowledgeAwar
     return model.eval()
 
 
-def judged(model: "KnowledgeAwareQA", test: Sequence[Batch]) -> tuple[float, float]:
+def judged(model: "KnowledgeAwareQA", test: Sequence[TaskBatch]) -> tuple[float, float]:
     """The accuracy, with a tie as half correct, and the share of ties."""
     import torch
 
@@ -327,7 +327,7 @@ def judged(model: "KnowledgeAwareQA", test: Sequence[Batch]) -> tuple[float, flo
     return float((lead > TIE).double().mean()) + ties / 2, ties
 
 
-def _lead(score: "Tensor", batch: Batch) -> "Tensor":
+def _lead(score: "Tensor", batch: TaskBatch) -> "Tensor":
     """The score of the correct choice minus that of the wrong one: [questions]."""
     right = score.gather(1, batch.answers[:, None]) - score.gather(1, 1 - batch.answers[:, None])
     return right[:, 0]

@@ -1,7 +1,4 @@
-"""A pool of large arrays: the operating system clears fresh memory page by page, which costs more than the work done in it.
-
-Without the pool, a training step of the MHGRN encoder (batch of 32 CommonsenseQA questions, K = 2) takes 16 % more CPU time.
-"""
+"""A pool of large arrays: the operating system clears fresh memory page by page, which costs more than the work done in it."""
 
 import os
 from collections import deque

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
-from mhgrn.io.arrays import load_array, save_array
+from mhgrn.io.arrays import load_arrays, save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import read_marker, write_json
@@ -112,11 +112,7 @@ class ConceptIndex:
             raise UserError(f"{folder} is the concept index of another graph; delete it.")
         if about["lemmatizer"] != LEMMATIZER:
             raise UserError(f"{folder} was made with {about['lemmatizer']}, {LEMMATIZER} is installed; delete it.")
-        arrays = {name: load_array(folder / f"{name}.npy") for name in about["arrays"]}
-        for name, length in about["arrays"].items():
-            if len(arrays[name]) != length:
-                raise UserError(f"{folder / name}.npy has {len(arrays[name])} entries, not {length}; delete {folder}.")
-        return cls(about, arrays, folder)
+        return cls(about, load_arrays(folder, about["arrays"]), folder)
 
     def save(self, folder: Path) -> None:
         """Write the index to a folder, completely or not at all."""

@@ -25,6 +25,15 @@ def load_array(path: Path) -> NDArray[Any]:
     return loaded.view(np.ndarray)  # slicing a numpy.memmap is several times slower
 
 
+def load_arrays(folder: Path, lengths: dict[str, int]) -> dict[str, NDArray[Any]]:
+    """Memory-map the arrays of a folder by name; raise a :class:`UserError` if an array has another length."""
+    arrays = {name: load_array(folder / f"{name}.npy") for name in lengths}
+    for name, length in lengths.items():
+        if len(arrays[name]) != length:
+            raise UserError(f"{folder / name}.npy has {len(arrays[name])} entries, not {length}; build its folder again.")
+    return arrays
+
+
 class ArrayWriter:
     """Append to a ``.npy`` file whose final length is unknown.
 

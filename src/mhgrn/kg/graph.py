@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.io.arrays import load_array, save_array
+from mhgrn.io.arrays import load_arrays, save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
@@ -109,11 +109,7 @@ class KnowledgeGraph:
             about.pop(key, None)
         if missing := [name for name in ARRAYS if name not in about["arrays"] and name != "weight"]:
             raise UserError(f"{folder / MARKER} is damaged (no array {missing[0]}); build the graph again.")
-        arrays = {name: load_array(folder / f"{name}.npy") for name in about["arrays"]}
-        for name, length in about["arrays"].items():
-            if len(arrays[name]) != length:
-                raise UserError(f"{folder / name}.npy has {len(arrays[name])} entries, not {length}; build the graph again.")
-        return cls(folder, about, arrays)
+        return cls(folder, about, load_arrays(folder, about["arrays"]))
 
     @classmethod
     def from_facts(cls, facts: Iterable[tuple[str, str, str]], schema: Schema | None = None) -> "KnowledgeGraph":

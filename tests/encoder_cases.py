@@ -223,6 +223,19 @@ class EncoderCase:
             assert all(torch.isfinite(p.grad).all() for p in single.parameters() if p.grad is not None)
         assert ((found.double() - wanted).abs() <= 0.1 * scale(wanted)).all()
 
+    def test_an_encoder_in_half_precision_comes_near_double(self) -> None:
+        batch, s, features, tokens = self.random(5)
+        encoder = self.encoder()
+        wanted = result(encoder(s, features, batch, tokens)).detach()
+        for dtype in (torch.bfloat16, torch.float16):
+            half = self.encoder().to(dtype)
+            states = Tokens(tokens.states.to(dtype), tokens.content)
+            found = result(half(s.to(dtype), features.to(dtype), batch, states))
+            if found.requires_grad:
+                found.float().sum().backward()
+                assert all(torch.isfinite(p.grad).all() for p in half.parameters() if p.grad is not None)
+            assert ((found.double() - wanted).abs() <= 0.1 * scale(wanted)).all()
+
     # ---- in the whole system
 
     def config(self, **more: Any) -> Config:

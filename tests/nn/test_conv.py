@@ -1,5 +1,6 @@
 """MHGRNConv: the encoder's layer on PyTorch Geometric's tensors."""
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,10 @@ class Graph(NamedTuple):
 def random_graph(seed: int, graphs: int = 3, nodes: int = 5) -> Graph:
     rng = np.random.default_rng(seed)
     found = oracles.random_batch(rng, graphs, RELATIONS // 2, max_nodes=nodes, edges=6)
-    x, context = rng.normal(size=(len(found.concepts), IN)), rng.normal(size=(graphs, CONTEXT))
+    x, context = (
+        rng.normal(size=(len(found.concepts), IN)),
+        rng.normal(size=(int(found.batch.max()) + 1 if len(found.batch) else graphs, CONTEXT)),
+    )
     weight = rng.uniform(0.1, 3, len(found.edge_type))
     return Graph(
         torch.from_numpy(x),
@@ -214,10 +218,25 @@ def test_a_fresh_layer_prefers_nothing_and_keeps_the_scale() -> None:
         ({"edge_type": torch.tensor([0, 4])}, "edge_type has values from 0 to 4; they must lie between 0 and 3"),
         ({"edge_type": torch.tensor([0])}, "edge_type has shape [1]; it should have shape [2]"),
         ({"edge_index": torch.tensor([[0, 1], [1, 3]])}, "edge_index has values from 0 to 3"),
+        ({"edge_index": torch.tensor([[0, -1], [1, 1]])}, "edge_index has values from -1 to 1"),
         ({"x": torch.zeros(3, 7)}, "x has shape [3, 7]; it should have shape [3, 3]"),
         ({"node_type": torch.tensor([0, 3, 0])}, "node_type has values from 0 to 3"),
         ({"batch": torch.tensor([1, 0, 1])}, "batch is not ascending"),
         ({"batch": torch.tensor([0, 1, 2])}, "batch has values from 0 to 2"),
+        ({"batch": torch.tensor([0.0, 0.0, 1.0])}, "batch has dtype torch.float32; it must have an integer type"),
+        ({"batch": torch.tensor([0, 0, 0])}, "context has 2 rows, but batch has 1 graphs"),
+        ({"batch": None}, "context has 2 rows, but batch has 1 graphs"),
+        ({"batch": torch.tensor([0, 1, 1])}, "edge 0 connects node 0 of graph 0 with node 1 of graph 1"),
+        ({"edge_index": torch.tensor([[0.0, 1.0], [1.0, 0.0]])}, "edge_index has dtype torch.float32"),
+        ({"edge_index": torch.tensor(3)}, "edge_index has shape []"),
+        ({"edge_index": [[0, 1], [1, 0]]}, "edge_index is of type list; it must be a torch.Tensor"),
+        ({"x": torch.zeros(())}, "x has shape []"),
+        ({"x": torch.zeros(3, IN, dtype=torch.long)}, "x has dtype torch.int64, but the layer has torch.float32"),
+        ({"x": torch.zeros(3, IN).half()}, "x has dtype torch.float16, but the layer has torch.float32"),
+        ({"context": torch.zeros(2, CONTEXT).double()}, "context has dtype torch.float64"),
+        ({"edge_weight": torch.tensor([1.0, torch.nan])}, "NaN"),
+        ({"edge_weight": torch.tensor([1.0, torch.inf])}, "infinite"),
+        ({"edge_weight": torch.tensor([1, 2])}, "edge_weight has dtype torch.int64"),
         ({"context": None}, "takes [graphs, 2]"),
         ({"context": torch.zeros(2)}, "takes [graphs, 2]"),
         ({"edge_weight": torch.tensor([1.0, -1.0])}, "negative"),
@@ -228,12 +247,45 @@ def test_a_fresh_layer_prefers_nothing_and_keeps_the_scale() -> None:
     ids=str,
 )
 def test_a_wrong_argument_is_named(wrong: dict[str, Any], says: str) -> None:
-    right = Graph(torch.zeros(3, IN), torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 3]), context=torch.zeros(2, CONTEXT))
+    right = Graph(
+        torch.zeros(3, IN),
+        torch.tensor([[0, 1], [1, 0]]),
+        torch.tensor([0, 3]),
+        context=torch.zeros(2, CONTEXT),
+        batch=torch.tensor([0, 0, 1]),
+    )
     conv = MHGRNConv(IN, OUT, RELATIONS, TYPES, context_channels=CONTEXT)
     conv(*right)
     with pytest.raises(UserError) as caught:
         conv(*right._replace(**wrong))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"hops": 0}, "hops is 0; it must be an integer of at least 1"),
+        ({"hops": 1.5}, "hops is 1.5"),
+        ({"in_channels": -3}, "in_channels is -3"),
+        ({"out_channels": 0}, "is 0; it must be an integer of at least 1"),
+        ({"num_relations": 0}, "num_relations is 0"),
+        ({"num_node_types": -1}, "num_node_types is -1"),
+        ({"context_channels": -1}, "context_channels is -1; it must be an integer of at least 0"),
+        ({"attention_channels": 0}, "attention_channels is 0"),
+        ({"relation_bases": 0, "relation_weights": "basis"}, "relation_bases is 0"),
+        ({"relation_weights": "diagnal"}, "relation_weights is 'diagnal'; it must be one of diagonal, full, basis"),
+        ({"relation_weights": ["x" * 10**6]}, "relation_weights is"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"dropout": float("nan")}, "dropout is nan"),
+        ({"activation": "relu"}, "activation is 'relu'"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_wrong_argument_of_the_constructor_is_named(wrong: dict[str, Any], says: str) -> None:
+    right = {"in_channels": IN, "out_channels": OUT, "num_relations": RELATIONS}
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        MHGRNConv(**(right | wrong))
+    assert len(str(caught.value)) < 200
 
 
 def test_a_context_where_none_is_taken() -> None:
@@ -252,6 +304,32 @@ def test_bfloat16_autocast() -> None:
     difference = (out.double() - expected).detach()
     assert float(difference.norm() / expected.detach().norm()) < 0.05
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in conv.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("relation_weights", ["diagonal", "full", "basis"])
+@pytest.mark.parametrize("hops", [1, 3])
+def test_half_precision_is_close_to_single_precision(dtype: torch.dtype, relation_weights: str, hops: int) -> None:
+    """Forward and backward, with every kind of input; the parameters are exact in both types."""
+
+    def converted(graph: Graph, to: torch.dtype) -> Graph:
+        floats = (t.detach().to(to).requires_grad_() if t is not None and t.is_floating_point() else t for t in graph)
+        return Graph(*floats)
+
+    conv = conv_of(hops=hops, relation_weights=relation_weights, relation_bases=2).to(dtype)
+    half = converted(random_graph(3), dtype)
+    out = conv(*half)
+    out.float().sum().backward()
+    gradient = torch.cat([p.grad.float().flatten() for p in [half.x, half.context, half.edge_weight, *conv.parameters()]])
+    conv.zero_grad()
+    conv.float()
+    single = converted(half, torch.float32)
+    expected = conv(*single)
+    expected.sum().backward()
+    expected_gradient = torch.cat([p.grad.flatten() for p in [single.x, single.context, single.edge_weight, *conv.parameters()]])
+    assert out.dtype == dtype
+    for found, wanted in [(out.float().detach(), expected.detach()), (gradient, expected_gradient)]:
+        assert float((found - wanted).norm() / wanted.norm()) < (0.06 if dtype == torch.bfloat16 else 0.01)
 
 
 def test_torch_compile() -> None:

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Literal
+from reprlib import repr as shown
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.errors import UserError
+from mhgrn.nn.checks import check_choice, check_dropout, check_sizes
 from mhgrn.nn.components import Component, components
 from mhgrn.nn.layers import MLP, Constant, Dropout, Scale, TypedLinear, gelu, initialize
 from mhgrn.nn.message_passing import Backend, MultiHopMessagePassing, RelationWeights, WalkWeights
@@ -101,6 +103,23 @@ class MHGRNLayer(nn.Module):
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
+        check_sizes(
+            in_channels=in_channels,
+            message_channels=message_channels,
+            out_channels=out_channels,
+            num_node_types=num_node_types,
+            attention_channels=attention_channels,
+        )
+        check_sizes(least=0, context_channels=context_channels)
+        check_dropout(dropout)
+        check_choice("walks_from", walks_from, ("any", "question"))
+        check_choice("walks_to", walks_to, ("any", "answer"))
+        for component in without:
+            check_choice("without", component, get_args(Component))
+        if not callable(activation):
+            raise UserError(f"activation is {shown(activation)}; it must be a function of a tensor, for example torch.relu.")
+        if not 0 <= epsilon < math.inf:
+            raise UserError(f"epsilon is {shown(epsilon)}; it must be 0 or more.")
         self.hops, self.epsilon, self.activation = hops, epsilon, activation
         self.walks_from, self.walks_to, self.zero_hop = walks_from, walks_to, zero_hop
         self.num_relations = num_relations
@@ -175,9 +194,10 @@ class MHGRNLayer(nn.Module):
         if self.length_query is None:
             length = z.new_ones(len(needed), 1)
         else:
-            query = self.length_query(s)[batch.batch[needed]]  # [n, d]
+            query = self.length_query(s)[batch.batch[needed]].to(z.dtype)  # [n, d]
             length = torch.softmax(torch.einsum("nd,knd->nk", query, z) / math.sqrt(z.shape[-1]), dim=1)  # [n, K]
         z_mean = torch.einsum("nk,knd->nd", length, z)
+        z_mean = z_mean.to(self.V_message.weight.dtype)  # messages of a layer in half precision are computed in single precision
         out = self.dropout(self.activation(self.V(x[needed]) + self.V_message(z_mean)))
         return out, LayerTrace(weights, needed, length[:, -self.hops :], log_d)
 
@@ -200,6 +220,9 @@ class MHGRNConv(nn.Module):
     """:class:`MHGRNLayer` for PyTorch Geometric models: over any directed edges with types, with or without a context.
 
     Messages run over all walks of 1 … ``hops`` edges, in the direction of the edges. Reverse edges are not implied.
+
+    Parameters and x may be ``float64``, ``float32``, ``bfloat16`` or ``float16``. In half precision, messages and attention are
+    computed in ``float32``, and the result has the type of x. ``torch.autocast`` works, too.
 
     Args:
         in_channels: width of x.
@@ -294,7 +317,7 @@ class MHGRNConv(nn.Module):
             edge_type: [E] relation of each edge.
             node_type: [N] type of each node; 0 by default.
             context: [G, context_channels] context of each graph; None if ``context_channels`` is 0.
-            batch: [N] graph of each node, ascending; one graph by default.
+            batch: [N] graph of each node, ascending, 0 … G - 1; one graph by default. Edges stay within a graph.
             edge_weight: [E], not negative. The weight α of a walk is multiplied by the weights of its edges, before weights are
                 normalized among the walks of the same length into a node. An edge of weight 0 counts as absent.
             output_mask: [N] the nodes to compute. Other rows are 0, and edges that cannot reach these nodes cost nothing.
@@ -316,13 +339,24 @@ class MHGRNConv(nn.Module):
         edge_weight: Tensor | None,
         output_mask: Tensor | None,
     ) -> Tensor:
-        N = len(x)
+        given = {"x": x, "edge_index": edge_index, "edge_type": edge_type}
+        optional = {
+            "node_type": node_type,
+            "context": context,
+            "batch": batch,
+            "edge_weight": edge_weight,
+            "output_mask": output_mask,
+        }
+        for name, tensor in (given | {name: tensor for name, tensor in optional.items() if tensor is not None}).items():
+            if not isinstance(tensor, Tensor):
+                raise UserError(f"{name} is of type {type(tensor).__name__}; it must be a torch.Tensor.")
+        N = len(x) if x.dim() else 0
         if batch is None:
             batch = torch.zeros(N, dtype=torch.long, device=x.device)
         if node_type is None:
             node_type = torch.zeros(N, dtype=torch.long, device=x.device)
         if context is None:
-            context = x.new_zeros(int(batch[-1]) + 1 if N else 1, 0)
+            context = x.new_zeros(int(batch[-1]) + 1 if batch.numel() and batch.dim() == 1 else 1, 0)
         self._check(x, edge_index, edge_type, node_type, context, batch, edge_weight, output_mask)
         needed = torch.arange(N, device=x.device) if output_mask is None else output_mask.nonzero()[:, 0]
         graph = GraphBatch(
@@ -354,8 +388,8 @@ class MHGRNConv(nn.Module):
         edge_weight: Tensor | None,
         output_mask: Tensor | None,
     ) -> None:
-        """Check shapes and ranges, which would otherwise raise an obscure error, or none."""
-        N, E, channels = len(x), edge_index.shape[-1], self.context_channels
+        """Check shapes, types and ranges, which would otherwise raise an obscure error, or none."""
+        N, E, channels = len(batch), edge_index.shape[-1] if edge_index.dim() else 0, self.context_channels
         if context.dim() != 2 or context.shape[1] != channels:
             fit = f"[graphs, {channels}]" if channels else "None (context_channels is 0)"
             raise UserError(f"context has shape {list(context.shape)}; this layer takes {fit}.")
@@ -370,20 +404,37 @@ class MHGRNConv(nn.Module):
         ):
             if tensor is not None and list(tensor.shape) != shape:
                 raise UserError(f"{name} has shape {list(tensor.shape)}; it should have shape {shape}.")
+        dtype = self.layer.V.weight.dtype
+        cast = torch.is_autocast_enabled(x.device.type)
+        for name, tensor in (("x", x), ("context", context)):
+            if tensor.dtype != dtype and not (cast and tensor.is_floating_point()):
+                raise UserError(f"{name} has dtype {tensor.dtype}, but the layer has {dtype}; convert one of them.")
+        if edge_weight is not None and not edge_weight.is_floating_point():
+            raise UserError(f"edge_weight has dtype {edge_weight.dtype}; it must have a floating-point type.")
         for name, tensor, count in (
             ("edge_index", edge_index, N),
             ("edge_type", edge_type, self.num_relations),
             ("node_type", node_type, self.num_node_types),
             ("batch", batch, len(context)),
         ):
+            if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+                raise UserError(f"{name} has dtype {tensor.dtype}; it must have an integer type, such as torch.long.")
             if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) < count:
                 raise UserError(
                     f"{name} has values from {int(tensor.min())} to {int(tensor.max())}; they must lie between 0 and {count - 1}."
                 )
         if bool((batch[1:] < batch[:-1]).any()):
             raise UserError("batch is not ascending; the nodes of a graph must be adjacent, as in PyTorch Geometric.")
-        if edge_weight is not None and bool((edge_weight < 0).any()):
-            raise UserError("edge_weight has negative values; edge weights must be 0 or more.")
+        if N and len(context) != int(batch[-1]) + 1:
+            graphs = f"batch has {int(batch[-1]) + 1} graphs"
+            raise UserError(f"context has {len(context)} rows, but {graphs}; give one row per graph, and batch for several graphs.")
+        owner = batch[edge_index]
+        if bool((across := owner[0] != owner[1]).any()):
+            edge = int(across.nonzero()[0, 0])
+            (j, i), (of_j, of_i) = edge_index[:, edge].tolist(), owner[:, edge].tolist()
+            raise UserError(f"edge {edge} connects node {j} of graph {of_j} with node {i} of graph {of_i}; see batch.")
+        if edge_weight is not None and not bool(((edge_weight >= 0) & (edge_weight < torch.inf)).all()):
+            raise UserError("edge_weight has negative, infinite or NaN values; edge weights must be finite and 0 or more.")
         if output_mask is not None and output_mask.dtype != torch.bool:
             raise UserError(f"output_mask has dtype {output_mask.dtype}; it should be torch.bool.")
 

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.errors import UserError
+from mhgrn.nn.checks import check_sizes
 from mhgrn.nn.segments import segment_softmax
 from mhgrn.subgraphs.extract import ANSWER
 
@@ -102,6 +103,7 @@ class AttentivePooling(nn.Module):
 
     def __init__(self, query_channels: int, channels: int, heads: int, dropout: float) -> None:
         super().__init__()
+        check_sizes(channels=channels, heads=heads)
         if channels % heads:
             raise UserError(f"{heads} heads cannot share a width of {channels}: choose a number of heads that divides it.")
         self.heads = heads

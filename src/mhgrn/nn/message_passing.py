@@ -1,12 +1,13 @@
 """Multi-hop message passing (equations 6, 7 and 9-11 of the paper; its appendix D) in time linear in the size of the graph."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.nn.backends import compiled, dense, torch_ops
+from mhgrn.nn.checks import check_choice, check_sizes
 from mhgrn.nn.walk_weights import WalkWeights
 
 __all__ = ["Backend", "Messages", "MultiHopMessagePassing", "RelationWeights", "WalkWeights", "multi_hop_messages"]
@@ -52,6 +53,7 @@ def multi_hop_messages(
     multiply two attention weights: each state stores the weighted mean of its messages and the logarithm of their weight, which
     stays exact at any depth and any sharpness of attention. The dense form is the matrix recursion of the paper's algorithm 1.
     """
+    check_choice("backend", backend, ("auto", *_BACKENDS))
     if needed is None:
         needed = torch.arange(batch.num_nodes, device=batch.concepts.device)
     with torch.autocast(x.device.type, enabled=False):
@@ -98,6 +100,8 @@ class MultiHopMessagePassing(nn.Module):
         unused_padding: bool = True,
     ) -> None:
         super().__init__()
+        check_sizes(channels=channels, num_relations=num_relations, hops=hops, relation_bases=relation_bases)
+        check_choice("relation_weights", relation_weights, get_args(RelationWeights))
         self.channels, self.hops, self.relation_weights = channels, hops, relation_weights
         self.backend: Backend = backend
         if relation_weights == "basis":

@@ -76,13 +76,14 @@ def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
 def weighted_sum(weight: Tensor, source: Tensor, pattern: SparsePattern) -> Tensor:
     """Sum weight · source over the entries of each target: [entries], [sources, d] → [targets, d].
 
-    Sums use single precision or more, because sparse products do not support half precision.
+    Sums use single precision or more, because sparse products do not support half precision. The result has the type of source.
     """
+    given = source.dtype
     dtype = torch.promote_types(torch.promote_types(weight.dtype, source.dtype), torch.float32)
     weight, source = weight.to(dtype), source.to(dtype)
     with torch.autocast(source.device.type, enabled=False):
         total: Tensor = _WeightedSum.apply(weight, source, pattern)  # type: ignore[no-untyped-call]
-    return total
+    return total.to(given)
 
 
 def segment_softmax(logit: Tensor, segment: Tensor, count: int) -> tuple[Tensor, Tensor]:

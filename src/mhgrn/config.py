@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.printing import shortened, shown
 from mhgrn.settings import NoEffect, Settings, merged, parse_override, put, read_yaml, validation_message
 from mhgrn.text.settings import TextEncoderSettings
 
@@ -104,7 +105,7 @@ class Config(Settings):
         given = cls._with_current_names(given)
         preset, name = given.get("preset", "default"), given.get("graph_encoder", cls.model_fields["graph_encoder"].default)
         if not isinstance(preset, str) or preset not in PRESETS:
-            raise UserError(f"unknown preset {preset!r}.{did_you_mean(str(preset), PRESETS)}")
+            raise UserError(f"unknown preset {shortened(preset)}.{did_you_mean(shown(preset), PRESETS)}")
         _settings_class(name)
         values, encoders = PRESETS[preset], _sections()
         used = [key for key in encoders if key in given or encoders[key] == name or (all_encoders and _is_usable(encoders[key]))]
@@ -195,7 +196,7 @@ class Config(Settings):
             if key in cls.model_fields or isinstance(value, Settings):
                 continue
             if key not in encoders:
-                raise UserError(f"unknown setting {key}.{did_you_mean(str(key), [*cls.model_fields, *encoders])}")
+                raise UserError(f"unknown setting {shown(key)}.{did_you_mean(shown(key), [*cls.model_fields, *encoders])}")
             kind = _settings_class(encoders[key])
             try:
                 made[key] = kind.model_validate(value)

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST_NAME = 200  # characters; the search for a similar name takes quadratic time
+MOST_LISTED = 50  # known names that a message lists
+
 
 class UserError(ValueError):
     """A wrong input or setting. The message says what is wrong, where and what to do. The command line exits with 2.
@@ -24,5 +27,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ' Did you mean hops?'
     """
     known = sorted(known)
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f" Did you mean {near[0]}?" if near else f" Known: {', '.join(known)}."
+    near = get_close_matches(name, known, n=1, cutoff=0.6) if len(name) <= LONGEST_NAME else []
+    if near:
+        return f" Did you mean {near[0]}?"
+    more = f" and {len(known) - MOST_LISTED:,} more" if len(known) > MOST_LISTED else ""
+    return f" Known: {', '.join(known[:MOST_LISTED])}{more}."

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.printing import shortened, shown
 
 T = TypeVar("T")
 
@@ -59,7 +60,7 @@ class Plugins(Generic[T]):
     def check(self, name: object) -> None:
         """Raise a :class:`~mhgrn.errors.UserError` if no plug-in has this name."""
         if not isinstance(name, str) or (name not in self.built_in() and name not in self.entry_points()):
-            raise UserError(f"unknown {self.kind} {name!r}.{did_you_mean(str(name), self.names())}")
+            raise UserError(f"unknown {self.kind} {shortened(name)}.{did_you_mean(shown(name), self.names())}")
 
     def load(self, name: str) -> T:
         """The plug-in of this name, imported."""

@@ -30,6 +30,18 @@ def printable(text: str, keep: str = "") -> str:
     return CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
 
 
+def shown(name: object, limit: int = LONGEST) -> str:
+    r"""Return a name for a message: without quotes, escaped, cut to ``limit`` characters.
+
+    >>> print(shown("hops"), shown("a\nb"), shown("x" * 100, limit=5))
+    hops a\nb xxxx…
+    """
+    if not isinstance(name, str):
+        return shortened(name, limit)
+    text = printable(name[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 

@@ -10,7 +10,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.printing import shortened, shown
 
+MOST_YAML = 1 << 24  # bytes of a file
+MOST_YAML_VALUES = 1_000_000  # with every alias written out
+DEEPEST_YAML = 50
+LONGEST_NUMBER = 1_000  # characters; the conversion of a number takes quadratic time
 INVALID_YAML = (
     yaml.YAMLError,
     LookupError,
@@ -126,11 +131,11 @@ def parse_override(override: str) -> tuple[list[str], Any]:
     """
     key, equals, value = override.partition("=")
     if not equals:
-        raise UserError(f"--set {override}: write key=value, for example mhgrn.hops=3.")
+        raise UserError(f"--set {shown(override)}: write key=value, for example mhgrn.hops=3.")
     try:
-        return key.strip().split("."), yaml.safe_load(value)
+        return key.strip().split("."), load_yaml(value)
     except INVALID_YAML:
-        raise UserError(f"--set {override}: {value!r} is not a value.") from None
+        raise UserError(f"--set {shown(override)}: {shortened(value)} is not a value.") from None
 
 
 def put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
@@ -143,7 +148,7 @@ def put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
     """
     for key in keys[:-1]:
         if not isinstance(tree.setdefault(key, {}), dict):
-            raise UserError(f"setting {key} is a value, not a section.")
+            raise UserError(f"setting {shown(key)} is a value, not a section.")
         tree = tree[key]
     tree[keys[-1]] = value
 
@@ -161,19 +166,81 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
+class _Loader(yaml.SafeLoader):
+    """Builds plain values. Refuses aliases that stand for too many values or contain themselves, and deep nesting."""
+
+    def get_single_data(self) -> Any:
+        root = self.get_single_node()
+        if root is None:
+            return None
+        self._sizes: dict[int, int] = {}  # of nodes, with every alias written out; 0 until all parts are known
+        self._measure(root, 0)
+        return self.construct_document(root)
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        super().fetch_flow_collection_start(token)  # type: ignore[no-untyped-call]
+        if self.flow_level > DEEPEST_YAML:  # before the parser, whose work grows with the square of the depth
+            raise _problem(self.get_mark(), _TOO_DEEP)  # type: ignore[no-untyped-call]
+
+    def _measure(self, node: yaml.Node, depth: int) -> int:
+        known = self._sizes.get(id(node))
+        if known is not None:
+            if not known:
+                raise _problem(node.start_mark, "an alias that contains itself")
+            return known
+        if depth > DEEPEST_YAML:
+            raise _problem(node.start_mark, _TOO_DEEP)
+        if isinstance(node, yaml.ScalarNode):
+            if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+                raise _problem(node.start_mark, f"a number of more than {LONGEST_NUMBER:,} characters")
+            return 1
+        self._sizes[id(node)] = 0
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        size = 1 + sum(self._measure(part, depth + 1) for part in parts)
+        if size > MOST_YAML_VALUES:
+            raise _problem(node.start_mark, f"more than {MOST_YAML_VALUES:,} values, with every alias written out")
+        self._sizes[id(node)] = size
+        return size
+
+
+_TOO_DEEP = f"nested more than {DEEPEST_YAML} levels deep"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+def _problem(mark: Any, what: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=what, problem_mark=mark)
+
+
+def load_yaml(text: str) -> Any:
+    """The value of a YAML text. Its tags cannot run code, and its size with every alias written out is limited.
+
+    >>> load_yaml("a: &x [1, 2]\\nb: *x")
+    {'a': [1, 2], 'b': [1, 2]}
+    """
+    return yaml.load(text, _Loader)
+
+
 def read_yaml(path: Path, what: str) -> dict[str, Any]:
-    """The mapping in a YAML file; ``what`` names its contents in messages. YAML tags cannot run code."""
+    """The mapping in a YAML file; ``what`` names its contents in messages."""
     if not path.is_file():
         raise UserError(f"{path} does not exist; name a YAML file of {what}.")
+    check_yaml_size(path)
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        data = load_yaml(path.read_text(encoding="utf-8")) or {}
     except INVALID_YAML as error:
         where = getattr(error, "problem_mark", None)
         line = f":{where.line + 1}" if where else ""
-        raise UserError(f"{path}{line}: not YAML ({getattr(error, 'problem', error)}).") from None
+        reason = " ".join(str(getattr(error, "problem", error)).split())
+        raise UserError(f"{path}{line}: not YAML ({reason[:200]}).") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}: {what} are `key: value` lines.")
     return data
+
+
+def check_yaml_size(path: Path) -> None:
+    """Refuse a file that is too large to be settings before it is read."""
+    if (size := path.stat().st_size) > MOST_YAML:
+        raise UserError(f"{path} has {size:,} bytes; a YAML file may have {MOST_YAML:,} at most.")
 
 
 def validation_message(error: ValidationError, model: type[BaseModel], noun: str, section: str = "") -> str:
@@ -194,12 +261,12 @@ def validation_message(error: ValidationError, model: type[BaseModel], noun: str
         if field is None or not _is_section(field.annotation):
             break
         inner = field.annotation
-    key = ".".join([section, *where] if section else where)
+    key = ".".join(shown(part) for part in ([section, *where] if section else where))
     if first["type"] == "extra_forbidden":
         return f"unknown {noun} {key}.{did_you_mean(where[-1], inner.model_fields)}"
     here = first["loc"][: len(where)]
     reasons = dict.fromkeys(_sentence(e["msg"]) for e in error.errors() if e["loc"][: len(where)] == here)
-    return f"{noun} {key}: {' or '.join(reasons)}, not {first['input']!r}."
+    return f"{noun} {key}: {' or '.join(reasons)}, not {shortened(first['input'])}."
 
 
 def _sentence(message: str) -> str:

@@ -1,7 +1,6 @@
 """The schema of a graph: its relations and their order, the source relations they gather, templates, and pruning."""
 
 import re
-import reprlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
@@ -14,6 +13,8 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.names import concept_name
+from mhgrn.printing import LONGEST, shortened, shown
+from mhgrn.settings import check_yaml_size, load_yaml
 
 MAX_RELATIONS = 30_000  # and their reverses must fit 16 bits
 
@@ -187,7 +188,7 @@ class Schema:
     @classmethod
     def _read(cls, text: str, where: str) -> "Schema":
         try:
-            data, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+            data, root = load_yaml(text), yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
             hint = "a text that begins with { or * needs quotes"
@@ -273,6 +274,7 @@ def load_schema(name_or_path: str | Path) -> Schema:
     if not path.is_file():
         known = did_you_mean(str(path), shipped_schemas())
         raise UserError(f"schema {str(name_or_path)!r} is neither a shipped schema nor a file.{known}")
+    check_yaml_size(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -330,7 +332,7 @@ def _worded(error: ValidationError, data: Any) -> SchemaError:
     what, needed = ("a relation", "`name`") if in_relation else ("a schema", "`name` and `relations`")
     if kind == _UNKNOWN_KEY:
         known = [field.name for field in fields(Relation if in_relation else Schema)]
-        return SchemaError(f"unknown key {place[-1]} of {what}.{did_you_mean(str(place[-1]), known)}", *place)
+        return SchemaError(f"unknown key {shown(place[-1])} of {what}.{did_you_mean(str(place[-1]), known)}", *place)
     if kind == "missing":
         return SchemaError(f"{what} needs `{place[-1]}`.", *place[:-1])
     if kind == "dataclass_type":
@@ -339,7 +341,7 @@ def _worded(error: ValidationError, data: Any) -> SchemaError:
     prefix = "" if key == "name" else _of_relation(place, data)
     field = f"an entry of {prefix}{key}" if isinstance(place[-1], int) else f"{prefix}{key}"
     problems = {
-        "tuple_type": f"{_shown(value)}, not a list; write [{value if isinstance(value, str) else '…'}].",
+        "tuple_type": f"{_shown(value)}, not a list; write [{value if isinstance(value, str) and len(value) <= LONGEST else '…'}].",
         "bool_type": f"{_shown(value)}, not true or false.",
         "string_type": f"{_shown(value)}, not a text; put it in quotes if it is meant as one.",
         "too_short": "empty; leave it out or name some.",
@@ -349,12 +351,13 @@ def _worded(error: ValidationError, data: Any) -> SchemaError:
 
 def _of_relation(place: tuple[str | int, ...], data: Any) -> str:
     """Return which relation an error is in, as the beginning of a message."""
-    return f"relation {data['relations'][place[1]]['name']}: " if place[:1] == ("relations",) and len(place) > 1 else ""
+    if place[:1] != ("relations",) or len(place) < 2:
+        return ""
+    return f"relation {shown(data['relations'][place[1]]['name'])}: "
 
 
 def _shown(value: Any) -> str:
-    text = "empty" if value is None else reprlib.repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return "empty" if value is None else shortened(value)
 
 
 def _line(node: yaml.Node, place: Iterable[str | int]) -> int:
@@ -380,5 +383,5 @@ def _check_once(root: yaml.Node, where: str) -> None:
         keys: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key.value in keys:
-                raise UserError(f"{where}:{key.start_mark.line + 1}: the key {key.value} is given twice.")
+                raise UserError(f"{where}:{key.start_mark.line + 1}: the key {shown(key.value)} is given twice.")
             keys.add(key.value)

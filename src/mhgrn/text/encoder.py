@@ -16,6 +16,7 @@ from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tokens import Tokens
 
 BATCH = 64
+IGNORED_CONFIG = ("transformers_version", "torch_dtype", "dtype", "architectures")  # entries that say how a model was saved
 COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # their first two positions are unused
 
 
@@ -245,6 +246,11 @@ def match(q: Tensor, a: Tensor) -> Tensor:
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     weight = mask[..., None].to(hidden.dtype)
     return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+def config_identity(config: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a model's ``config.json`` that determine its vectors."""
+    return {key: value for key, value in config.items() if not key.startswith("_") and key not in IGNORED_CONFIG}
 
 
 def reason_of(error: Exception) -> str:

@@ -5,9 +5,7 @@ from pathlib import Path
 import torch
 
 from mhgrn.errors import UserError
-from mhgrn.text.encoder import Pretrained, TextEncoder, reason_of
-
-IGNORED_CONFIG = ("transformers_version", "torch_dtype", "dtype", "architectures")  # entries that say how a model was saved
+from mhgrn.text.encoder import Pretrained, TextEncoder, config_identity, reason_of
 
 
 class HuggingFaceEncoder(TextEncoder):
@@ -17,13 +15,12 @@ class HuggingFaceEncoder(TextEncoder):
         return load_pretrained(self.settings.encoder, self.settings.encoder)
 
 
-def load_pretrained(where: str, name: str, only_safetensors: bool = False) -> Pretrained:
+def load_pretrained(where: str, name: str) -> Pretrained:
     """Load a tokenizer and a model.
 
     Args:
         where: A folder or a hub name.
         name: The name of the encoder in messages.
-        only_safetensors: Refuse weights in other file formats.
     """
     from transformers import AutoModel, AutoTokenizer, PretrainedConfig
     from transformers.utils import logging
@@ -32,9 +29,7 @@ def load_pretrained(where: str, name: str, only_safetensors: bool = False) -> Pr
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-        model, loaded = AutoModel.from_pretrained(
-            where, use_safetensors=True if only_safetensors else None, trust_remote_code=False, output_loading_info=True
-        )
+        model, loaded = AutoModel.from_pretrained(where, trust_remote_code=False, output_loading_info=True)
         config, _ = PretrainedConfig.get_config_dict(where)
     except (MemoryError, torch.OutOfMemoryError):
         raise
@@ -54,6 +49,5 @@ def load_pretrained(where: str, name: str, only_safetensors: bool = False) -> Pr
         for key in sorted(missing):
             parameter, spread = parameters[key], getattr(model.config, "initializer_range", 0.02)
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread if key.endswith("weight") else parameter * 0)
-    about = {key: value for key, value in config.items() if not key.startswith("_") and key not in IGNORED_CONFIG}
     is_sentence_encoder = (Path(where) / "modules.json").is_file() or "sentence-transformers/" in where
-    return Pretrained(tokenizer, model, about, is_sentence_encoder)
+    return Pretrained(tokenizer, model, config_identity(config), is_sentence_encoder)

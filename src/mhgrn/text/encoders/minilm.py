@@ -1,11 +1,14 @@
 """all-MiniLM-L6-v2, a sentence encoder that an installed package contains."""
 
+import json
 from importlib import util
 from pathlib import Path
 
 from mhgrn.errors import UserError
-from mhgrn.text.encoder import Pretrained, TextEncoder
-from mhgrn.text.hugging_face import load_pretrained
+from mhgrn.io.tensors import load_tensors
+from mhgrn.text.bert import Bert
+from mhgrn.text.encoder import Pretrained, TextEncoder, config_identity
+from mhgrn.text.tokenizer import FileTokenizer
 
 
 def model_folder() -> Path:
@@ -17,9 +20,14 @@ def model_folder() -> Path:
 
 
 class MiniLM(TextEncoder):
-    """all-MiniLM-L6-v2: 6 layers, 384 wide."""
+    """all-MiniLM-L6-v2: 6 layers, 384 wide. Equal to the same folder read by the transformers library, and quicker to load."""
 
     name = "minilm"
 
     def load(self) -> Pretrained:
-        return load_pretrained(str(model_folder()), self.name, only_safetensors=True)
+        folder = model_folder()
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        model, weights = Bert(config), load_tensors(folder / "model.safetensors")
+        del weights["embeddings.position_ids"]  # 0, 1, 2, …
+        model.load_state_dict(weights, assign=True)
+        return Pretrained(FileTokenizer(folder), model, config_identity(config), is_sentence_encoder=True)

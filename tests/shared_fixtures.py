@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("MHGRN_FSYNC", "0")  # flushing to the disk costs more than the tests themselves
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side
 import numpy as np

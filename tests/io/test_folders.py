@@ -1,6 +1,7 @@
 """Folders are complete or absent."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,10 @@ import pytest
 
 from mhgrn.errors import UserError
 from mhgrn.io import folders
-from mhgrn.io.atomic import PARTIAL, partial_suffix
-from mhgrn.io.folders import check_replaceable, new_folder
+from mhgrn.io.checksums import CHECKSUMS, verify
+from mhgrn.io.folders import OLD, begin_folder, check_replaceable, delete_partial, new_folder
 from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.replacing import PARTIAL, partial_name
 
 MARKER = "thing.json"
 
@@ -31,20 +33,12 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-@pytest.fixture
-def dead_process() -> int:
-    """The number of a process that has exited."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
 def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "target"
     with new_folder(target, MARKER) as partial:
         (partial / "a.txt").write_text("a")
         assert not target.exists()
-    assert content(target) == {"a.txt": b"a"}
+    assert content(target).keys() == {"a.txt", CHECKSUMS}
     assert list(target.parent.iterdir()) == [target]
 
 
@@ -108,14 +102,16 @@ def test_files_that_a_user_added_are_not_deleted(tmp_path: Path, monkeypatch: py
     target = tmp_path / "target"
     fill(target, "first")
     (target / "part.npy").touch()
-    (target / f".index{PARTIAL}{partial_suffix()}").mkdir()
+    (target / partial_name(Path("index"))).mkdir()
     assert check_replaceable(target, MARKER, ["*.npy"]) == target
     (target / "thesis.txt").touch()
     with pytest.raises(UserError, match=r"also contains other files \(thesis.txt\), which would be lost"):
         check_replaceable(target, MARKER, ["*.npy"])
-    with new_folder(target, MARKER, keep=["thesis.txt", "nothing"]) as partial:
+    (target / "theses").mkdir()
+    (target / "theses" / "mine.txt").touch()
+    with new_folder(target, MARKER, keep=["theses", "nothing"]) as partial:
         write_json(partial / MARKER, {"format": 1, "text": "second"})
-    assert {path.name for path in target.iterdir()} == {MARKER, "thesis.txt"}
+    assert {path.name for path in target.iterdir()} == {MARKER, CHECKSUMS, "theses"}
     with pytest.raises(UserError, match="is a mount point"):
         check_replaceable(Path("/proc"), MARKER)
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
@@ -124,28 +120,62 @@ def test_files_that_a_user_added_are_not_deleted(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["target", "target[1]"])
-def test_partial_folders_of_killed_processes_are_deleted(tmp_path: Path, dead_process: int, name: str) -> None:
-    """Both kinds of partial folder; not those of running processes, other targets or other machines."""
+def test_partial_folders_of_killed_processes_are_deleted(tmp_path: Path, name: str) -> None:
+    """Both kinds of partial folder; not those of running processes or of other targets."""
     target = tmp_path / name
     fill(target, "good")
-    left = [
-        tmp_path / f".{name}{PARTIAL}{partial_suffix(dead_process)}",
-        tmp_path / f".{name}.old{PARTIAL}{partial_suffix(dead_process)}",
-    ]
-    spared = [
-        tmp_path / f".{name}{PARTIAL}{partial_suffix(os.getppid())}",
-        tmp_path / f".other{PARTIAL}{partial_suffix(dead_process)}",
-        tmp_path / f".{name}{PARTIAL}elsewhere-{dead_process}",
-    ]
-    for folder in left + spared:
+    used = begin_folder(target, MARKER)
+    left = [tmp_path / f".{name}{PARTIAL}machine-1", tmp_path / f".{name}{OLD}{PARTIAL}0123456789abcdef"]
+    other = tmp_path / f".other{PARTIAL}0123456789abcdef"
+    for folder in [*left, other]:
         folder.mkdir()
         (folder / "part.npy").write_bytes(b"half")
     fill(target, "new")
-    assert sorted(tmp_path.iterdir()) == sorted([target, *spared])
+    assert sorted(tmp_path.iterdir()) == sorted([target, used, other])
+    delete_partial(used)
+    assert sorted(tmp_path.iterdir()) == sorted([target, other])
 
 
-def test_a_partial_folder_with_our_own_process_number_is_deleted(tmp_path: Path) -> None:
-    """In a container, a restarted command often has the process number of the one that was killed."""
-    (tmp_path / f".target{PARTIAL}{partial_suffix()}").mkdir()
-    fill(tmp_path / "target", "new")
+def test_a_folder_that_a_killed_process_moved_away_is_moved_back(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    fill(target, "good")
+    target.rename(tmp_path / f".target{OLD}{PARTIAL}0123456789abcdef")
+    delete_partial(begin_folder(target, MARKER))
+    assert read_marker(target, MARKER, "thing", 1)["text"] == "good"
+
+
+def test_an_existing_folder_is_replaced_only_if_asked(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    check_replaceable(target, MARKER, force=False)
+    fill(target, "good")
+    with pytest.raises(UserError, match="target exists; name another folder, or replace it with --force"):
+        check_replaceable(target, MARKER, force=False)
+
+
+_PUBLISH = """
+import sys, time
+from pathlib import Path
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import write_json
+target, number = Path(sys.argv[1]), int(sys.argv[2])
+for _ in range(20):
+    with new_folder(target, "thing.json") as partial:
+        for file in range(5):
+            (partial / f"{file}.txt").write_text(str(number))
+            time.sleep(0.002)
+        write_json(partial / "thing.json", {"format": 1, "text": number})
+"""
+
+
+def test_writers_in_two_containers_leave_each_other_alone(tmp_path: Path) -> None:
+    """Both have the same host name and the process number 1, as commands in two containers that share a folder have."""
+    isolated = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--uts"]
+    if not shutil.which("unshare") or subprocess.run([*isolated, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system gives tests no process namespaces")
+    command = [*isolated, sys.executable, "-c", _PUBLISH, str(tmp_path / "target")]
+    writers = [subprocess.Popen([*command, str(number)], stderr=subprocess.PIPE, text=True) for number in range(3)]
+    assert [writer.communicate()[1] for writer in writers] == [""] * 3
     assert list(tmp_path.iterdir()) == [tmp_path / "target"]
+    text = str(read_marker(tmp_path / "target", MARKER, "thing", 1)["text"])
+    assert [(tmp_path / "target" / f"{file}.txt").read_text() for file in range(5)] == [text] * 5
+    assert [why for _, why in verify(tmp_path / "target")] == [""] * 7

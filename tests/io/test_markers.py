@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mhgrn.errors import UserError
-from mhgrn.io.atomic import PARTIAL
 from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.replacing import PARTIAL
 
 MARKER = "thing.json"
 

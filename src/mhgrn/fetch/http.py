@@ -15,8 +15,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from mhgrn.errors import UserError
-from mhgrn.io.atomic import PARTIAL, naming_file
 from mhgrn.io.markers import write_json
+from mhgrn.io.replacing import PARTIAL, naming_file
 from mhgrn.progress import bar, say
 
 TIMEOUT = 10  # seconds to connect, and to wait for the next byte

@@ -6,7 +6,7 @@ from typing import BinaryIO
 from mhgrn.errors import UserError
 from mhgrn.fetch.http import CHUNK, Unavailable, discard, download, partial_of
 from mhgrn.fetch.sources import File
-from mhgrn.io.atomic import naming_file
+from mhgrn.io.replacing import naming_file
 from mhgrn.progress import bar
 
 

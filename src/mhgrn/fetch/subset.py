@@ -14,7 +14,8 @@ from mhgrn.fetch import sources, wordnet
 from mhgrn.fetch.checksums import Checksums, Fetched
 from mhgrn.fetch.http import discard, partial_of
 from mhgrn.fetch.npm import read_package
-from mhgrn.io.atomic import naming_file, write_text
+from mhgrn.io.atomic import write_text
+from mhgrn.io.replacing import naming_file
 from mhgrn.kg.schema import Schema
 
 DEBIAN = Path("/usr/share/wordnet")  # where Debian's wordnet-base installs the database

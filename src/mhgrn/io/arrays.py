@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.atomic import naming_file
+from mhgrn.io.replacing import naming_file
 
 PIECE = 1 << 18  # bytes written at once; for larger writes Linux allocates large pages in its cache, which is slow
 

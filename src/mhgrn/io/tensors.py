@@ -1,8 +1,10 @@
-"""Tensors in safetensors files, with JSON metadata in the same file."""
+"""Tensors in safetensors files, with a checksum and JSON metadata in the same file."""
 
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from xxhash import xxh64
 
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_bytes
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 METADATA = "about"  # the key of our JSON text in the metadata of a safetensors file
+CHECKSUM = "xxh64"  # the key of the checksum of metadata and tensors
 
 
 def save_tensors(path: Path, tensors: "dict[str, Tensor]", metadata: dict[str, Any] | None = None) -> None:
@@ -23,33 +26,73 @@ def save_tensors(path: Path, tensors: "dict[str, Tensor]", metadata: dict[str, A
     """
     from safetensors.torch import save  # not save_file: it leaves a temporary file behind when it is killed
 
-    text = None if metadata is None else {METADATA: json.dumps(metadata)}
-    write_bytes(path, save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, text))
+    stored = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    text = {} if metadata is None else {METADATA: json.dumps(metadata)}
+    write_bytes(path, save(stored, text | {CHECKSUM: _checksum(stored, text)}))
 
 
-def load_tensors(path: Path) -> "dict[str, Tensor]":
-    """Read all tensors of a safetensors file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def load_tensors(path: Path, finite: bool = True) -> "dict[str, Tensor]":
+    """Read all tensors of a safetensors file.
 
-    try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing.") from None
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}); delete it and make it again.") from None
-    return tensors
+    Args:
+        path: the file.
+        finite: refuse a file with a value that is not finite.
+    """
+    return parse_tensors(_content(path), path, finite)
+
+
+def parse_tensors(content: bytes, path: Path, finite: bool = True) -> "dict[str, Tensor]":
+    """Read all tensors of the content of a safetensors file; see :func:`load_tensors`."""
+    return _parse(content, path, finite)[0]
 
 
 def load_metadata(path: Path) -> dict[str, Any]:
     """Read the ``metadata`` that :func:`save_tensors` stored."""
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, "pt") as file:
-            metadata: dict[str, Any] = json.loads((file.metadata() or {})[METADATA])
+        found = json.loads(_parse(_content(path), path, finite=False)[1][METADATA])
+        if not isinstance(found, dict):
+            raise ValueError("its metadata is no object")
+    except (KeyError, ValueError, RecursionError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path} is damaged ({str(error)[:200]}); delete it and make it again.") from None
+    return found
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path} is missing.") from None
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
-        raise UserError(f"{path} is damaged ({error}); delete it and make it again.") from None
-    return metadata
+    except IsADirectoryError:
+        raise UserError(f"{path} is damaged (not a file); delete it and make it again.") from None
+
+
+def _parse(content: bytes, path: Path, finite: bool) -> "tuple[dict[str, Tensor], dict[str, str]]":
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors: dict[str, Tensor] = load(content)
+        size = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
+    except (SafetensorError, ValueError, KeyError, RecursionError, OverflowError) as error:
+        raise UserError(f"{path} is damaged ({str(error)[:200]}); delete it and make it again.") from None
+    expected = metadata.pop(CHECKSUM, None)
+    if expected is not None and expected != _checksum(tensors, metadata):
+        raise UserError(f"{path} is damaged (its checksum is another); delete it and make it again.")
+    if finite:
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise UserError(f"{path}: the tensor {name[:80]!r} has values that are not finite; make the file again.")
+    return tensors, metadata
+
+
+def _checksum(tensors: "dict[str, Tensor]", metadata: dict[str, str]) -> str:
+    from torch import uint8
+
+    digest = xxh64(json.dumps(metadata, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode("utf-8", "surrogatepass"))
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(uint8).numpy().data)
+    return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,8 @@ import torch
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
-from mhgrn.io.folders import begin_folder, check_replaceable, replace_folder
+from mhgrn.io.checksums import remove_file, seal
+from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, replace_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_json
 from mhgrn.kg.graph import KnowledgeGraph
@@ -31,7 +31,7 @@ from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.distributed import Processes
 from mhgrn.training.evaluation import accuracy
 from mhgrn.training.examples import Examples
-from mhgrn.training.metrics import Record
+from mhgrn.training.metrics import METRICS, Record
 from mhgrn.training.trainer import Trainer
 
 
@@ -108,10 +108,11 @@ def _train(
         finally:
             record.close()
             if partial is not None:
-                shutil.rmtree(partial, ignore_errors=True)
+                delete_partial(partial)
     if processes.is_main:
         write_json(folder / MARKER, read_about(folder) | {"finished": True})
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        remove_file(folder / CHECKPOINT)
+        seal(folder)
     processes.wait()
     return Run.load(folder, graph.folder)
 
@@ -120,9 +121,9 @@ def _keep(examples: Examples, folder: Path) -> None:
     """Evaluate and keep a model without parameters, which has nothing to train."""
     run = examples.run
     row = {"epoch": 0, "dev_accuracy": accuracy(examples, "dev", live_text=False)}
-    write_text(run.folder / "metrics.jsonl", json.dumps(row) + "\n")
+    write_text(run.folder / METRICS, json.dumps(row) + "\n")
     run.save(row, text_changed=False)
-    replace_folder(run.folder, folder)
+    replace_folder(run.folder, folder, grows=(METRICS,))
     run.folder = folder
     say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
 

@@ -29,7 +29,7 @@ from mhgrn.training.checks import beats_guessing, check_finite, collapse
 from mhgrn.training.distributed import Processes
 from mhgrn.training.evaluation import count_right
 from mhgrn.training.examples import Examples, QuestionBatch, from_guessing, largest_spread, question_losses
-from mhgrn.training.metrics import Record
+from mhgrn.training.metrics import METRICS, Record
 from mhgrn.training.optimizer import learning_rate_factor, make_optimizer
 from mhgrn.training.sampling import Numbers, batches, length_buckets, share, shuffled, training_subset
 
@@ -269,7 +269,7 @@ class Trainer:
 
     def _move_into_place(self) -> None:
         if self.run.folder != self.folder:
-            replace_folder(self.run.folder, self.folder)
+            replace_folder(self.run.folder, self.folder, grows=(METRICS,))
             self.run.folder = self.folder
 
     def _label(self) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
+from mhgrn.io.checksums import seal
 from mhgrn.runs import Run, find_data
 from mhgrn.training.evaluation import evaluate
 from mhgrn_reproduction import workers
@@ -369,6 +370,7 @@ def test_a_work_folder_may_be_moved(finished: Request, tmp_path: Path) -> None:
     for marker in work.glob("prepared/*/prepared.json"):
         about = json.loads(marker.read_text(encoding="utf-8"))
         marker.write_text(json.dumps(about | {"graph": str(tmp_path / "gone")}), encoding="utf-8")
+        seal(marker.parent)
     moved = replace(finished, sources=replace(finished.sources, work=work), results=tmp_path / "results")
     summary = reproduce(replace(moved, systems=["edge-types"], seeds=1))
     assert (

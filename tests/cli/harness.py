@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from forking import Forked
+from mhgrn.io.checksums import CHECKSUMS, seal
 from mhgrn.starter import FACTS, HERE
 
 COMMAND = str(Path(sys.executable).with_name("mhgrn"))
@@ -51,10 +52,12 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def edit_json(path: Path, change: Callable[[Any], object]) -> None:
-    """Alter a JSON object in its file."""
+    """Alter a JSON object in its file, and the checksums of its folder."""
     value = json.loads(path.read_text(encoding="utf-8"))
     change(value)
     path.write_text(json.dumps(value), encoding="utf-8")
+    if (path.parent / CHECKSUMS).exists():
+        seal(path.parent)
 
 
 @dataclass(frozen=True)

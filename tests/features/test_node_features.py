@@ -13,6 +13,7 @@ from mhgrn.features.encoded import EncodedSource
 from mhgrn.features.folder import Request
 from mhgrn.features.sources.names import NameSource
 from mhgrn.features.sources.triples import TripleSource
+from mhgrn.io.checksums import seal
 from mhgrn.io.tensors import load_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.encoder import TextEncoder
@@ -163,6 +164,7 @@ def test_vectors_of_another_graph_or_damaged_are_refused(graph: KnowledgeGraph, 
     with pytest.raises(UserError, match=r"vectors\.npy is missing"):
         BuiltFeatures(graph, built, encoder)
     (built / "features.json").write_text('{"format": 1}', encoding="utf-8")
+    seal(built)
     with pytest.raises(UserError, match=r"features\.json is damaged \(no key\)"):
         BuiltFeatures(graph, built, encoder)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
+from mhgrn.io.checksums import seal
 from mhgrn.kg import Fact, KnowledgeGraph, Schema, concept_name
 
 NAMES = ["cat", "dog", "furniture_store", "naïve", "x-ray", "desk", "a_b", "a"]
@@ -172,6 +173,7 @@ def test_a_missing_truncated_or_wrong_array_is_a_user_error(saved: Path, name: s
 def test_another_format_is_refused(saved: Path) -> None:
     about = json.loads((saved / "graph.json").read_text())
     (saved / "graph.json").write_text(json.dumps(about | {"format": 99}))
+    seal(saved)
     with pytest.raises(UserError, match="has format 99"):
         KnowledgeGraph.load(saved)
 
@@ -181,6 +183,7 @@ def test_a_folder_of_the_older_format_loads(saved: Path) -> None:
     np.save(saved / "word_lemma.npy", np.zeros(3, dtype=np.int32))
     older = {"lemmatiser": "other 1.0", "listed_words": 2, "arrays": about["arrays"] | {"word_lemma": 3}}
     (saved / "graph.json").write_text(json.dumps(about | older))
+    seal(saved)
     loaded = KnowledgeGraph.load(saved)
     assert loaded.about == about
     loaded.save(saved)
@@ -192,6 +195,7 @@ def test_a_marker_file_without_a_key_is_a_user_error(saved: Path, key: str) -> N
     about = json.loads((saved / "graph.json").read_text())
     del about[key]
     (saved / "graph.json").write_text(json.dumps(about))
+    seal(saved)
     with pytest.raises(UserError, match=r"graph"):
         KnowledgeGraph.load(saved)
 

@@ -11,6 +11,7 @@ import pytest
 
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
+from mhgrn.io.checksums import seal
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_splits
@@ -224,6 +225,7 @@ def test_missing_and_damaged_files_are_user_errors(copy: Path, name: str) -> Non
 def test_another_format_is_refused(copy: Path) -> None:
     about = json.loads((copy / "prepared.json").read_text())
     (copy / "prepared.json").write_text(json.dumps(about | {"format": 99}))
+    seal(copy)
     with pytest.raises(UserError, match="has format 99"):
         PreparedData.load(copy)
 

@@ -62,7 +62,13 @@ def _place_in_help(command: object) -> int:
 
 def _version(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Check every stored file completely when it is loaded."),
+    ] = False,
 ) -> None:
+    if verify:
+        os.environ["MHGRN_VERIFY"] = "1"
     if show_version:
         print(f"mhgrn {metadata.version('mhgrn')}")
         raise typer.Exit

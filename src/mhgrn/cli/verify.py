@@ -1,0 +1,39 @@
+"""mhgrn verify: compare stored folders with their checksums."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mhgrn.cli._options import AsJson
+
+PANEL = "Data"
+
+
+def verify(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...",
+            help="Folders of graphs, prepared data, node features or runs, or folders that contain some.",
+            show_default=False,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Check every byte of stored folders against their checksums. Exits with 1 if a file is damaged or missing."""
+    from mhgrn.io.checksums import verify as differences
+    from mhgrn.progress import track
+
+    looked_at = [(path, why) for folder in folders for path, why in track(differences(folder), f"checking {folder.name}")]
+    damaged = [(path, why) for path, why in looked_at if why]
+    if as_json:
+        found = [{"file": str(path), "problem": why} for path, why in damaged]
+        print(json.dumps({"files": len(looked_at), "damaged": found}, ensure_ascii=False))
+    else:
+        for path, why in damaged:
+            print(f"{path} {why}.")
+        print(f"{len(looked_at):,} files checked, " + (f"{len(damaged):,} damaged." if damaged else "all as they were written."))
+    if damaged:
+        raise typer.Exit(1)

@@ -1,5 +1,6 @@
 """Errors that the user can correct."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -32,3 +33,28 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f" Did you mean {near[0]}?"
     more = f" and {len(known) - MOST_LISTED:,} more" if len(known) > MOST_LISTED else ""
     return f" Known: {', '.join(known[:MOST_LISTED])}{more}."
+
+
+_OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "(os error 12)")
+_OUT_OF_FILES = ("too many open files", "(os error 24)", "(os error 23)")
+
+
+def shortage(error: BaseException) -> str | None:
+    """Return what ran out, if an error or what caused it says so: memory or file handles. None for other errors.
+
+    Libraries report both in errors of their own, which otherwise look like a damaged or missing file.
+
+    >>> shortage(MemoryError())
+    'out of memory'
+    """
+    seen: BaseException | None = error
+    for _ in range(20):  # causes of an error may form a circle
+        if seen is None:
+            return None
+        number, text = getattr(seen, "errno", None), str(seen)[:10_000].lower()
+        if isinstance(seen, MemoryError) or number == errno.ENOMEM or any(part in text for part in _OUT_OF_MEMORY):
+            return "out of memory"
+        if number in (errno.EMFILE, errno.ENFILE) or any(part in text for part in _OUT_OF_FILES):
+            return "too many files are open (raise the limit with `ulimit -n`)"
+        seen = seen.__cause__ or seen.__context__
+    return None

@@ -440,7 +440,7 @@ TRAIN_CASES = [
     Case(
         "no such encoder",
         lambda p: train(p, "--set", "text.encoder=no/such"),
-        ("text encoder 'no/such' cannot be loaded", "Use minilm"),
+        ("text encoder 'no/such' cannot be loaded", "--allow-download", "use minilm"),
     ),
     Case(
         "encoder is a folder without a model",

@@ -40,7 +40,7 @@ def test_an_encoder_of_another_package_is_used_by_name(tmp_path: Path) -> None:
     assert encoder.encoding == "separate"
     same = load_text_encoder(TextEncoderSettings(encoder=str(tmp_path / "model"), encoding="separate"))
     torch.testing.assert_close(encoder.embed(["a desk"]), same.embed(["a desk"]))
-    with pytest.raises(UserError, match="the text encoder 'lettres' cannot be loaded: it is neither installed nor"):
+    with pytest.raises(UserError, match="the text encoder 'lettres' cannot be loaded: it is neither an installed encoder nor"):
         load_text_encoder(TextEncoderSettings(encoder="lettres"))
 
 

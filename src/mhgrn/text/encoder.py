@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mhgrn.errors import UserError
+from mhgrn.errors import UserError, shortage
 from mhgrn.progress import track
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tokens import Tokens
@@ -89,11 +89,13 @@ class TextEncoder(nn.Module):
         try:
             with torch.inference_mode():
                 tokens = self.tokenizer("a child sits at a desk", return_tensors="pt")
-                _ = self.model(**tokens).last_hidden_state
-        except (MemoryError, torch.OutOfMemoryError):
-            raise
+                hidden = self.model(**tokens).last_hidden_state
         except Exception as error:  # a model may raise anything
+            if (ran_out := shortage(error)) is not None:
+                raise UserError(f"the text encoder {self.settings.encoder!r} cannot be loaded: {ran_out}.") from None
             raise UserError(f"the text encoder {self.settings.encoder!r} cannot encode a text ({reason_of(error)}).") from None
+        if not bool(torch.isfinite(hidden).all()):
+            raise UserError(f"the text encoder {self.settings.encoder!r} is damaged: it gives numbers that are not finite (NaN).")
         if set(tokens["input_ids"][0].tolist()) <= set(self.tokenizer.all_special_ids):
             raise UserError(f"the tokenizer of {self.settings.encoder} knows no words; is its tokenizer.json in the folder?")
 
@@ -133,10 +135,18 @@ class TextEncoder(nn.Module):
         )
         self._count_truncated(inputs)
         inputs = inputs.to(self.model.device)
-        hidden = self.model(**inputs).last_hidden_state
+        hidden = self._run(inputs).last_hidden_state
         pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
         scaled: Tensor = functional.normalize(pooled, dim=1) * self.width**0.5
         return Encoded(scaled, hidden, self._content(inputs))
+
+    def _run(self, inputs: Any) -> Any:
+        try:
+            return self.model(**inputs)
+        except IndexError:
+            raise UserError(
+                f"the text encoder {self.settings.encoder!r} is damaged: its tokenizer has tokens that its weights lack."
+            ) from None
 
     def _count_truncated(self, inputs: Any) -> None:
         self.truncated += sum(bool(text.overflowing) for text in inputs.encodings or ())
@@ -205,7 +215,7 @@ class TextEncoder(nn.Module):
             )
             self._count_truncated(inputs)
         inputs = inputs.to(self.model.device)
-        out = self.model(**inputs)
+        out = self._run(inputs)
         hidden: Tensor = out.last_hidden_state
         if self.pooling == "pooler":
             pooled: Tensor = out.pooler_output
@@ -253,6 +263,6 @@ def config_identity(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if not key.startswith("_") and key not in IGNORED_CONFIG}
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,8 +1,11 @@
 """Files are written completely or not at all."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,3 +38,44 @@ def test_a_failed_append_adds_nothing(tmp_path: Path) -> None:
     printed = subprocess.run([sys.executable, "-c", limited, str(path)], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == str(path)
     assert path.read_text(encoding="utf-8") == "naïve\nsecond\n"
+
+
+def test_a_file_is_flushed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a power failure could leave an empty file with the final name."""
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def noting_fsync(descriptor: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def noting_replace(self: Path, to: Path) -> Path:
+        steps.append("rename")
+        return replace(self, to)
+
+    monkeypatch.setenv("MHGRN_FSYNC", "1")
+    monkeypatch.setattr(os, "fsync", noting_fsync)
+    monkeypatch.setattr(Path, "replace", noting_replace)
+    write_text(tmp_path / "text", "text")
+    assert steps == ["file", "rename", "folder"]
+
+
+def test_a_link_is_followed_and_a_stream_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "deep" / "file")
+    write_text(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "deep" / "file").read_text() == "text"
+    (tmp_path / "deep" / "file").chmod(0o640)
+    write_text(tmp_path / "link", "more")
+    assert (tmp_path / "deep" / "file").stat().st_mode & 0o777 == 0o640
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(fifo.read_text)
+        write_text(fifo, "through")
+        assert read.result() == "through"
+    assert fifo.is_fifo()
+    write_text(Path("/dev/null"), "nothing")
+    assert Path("/dev/null").is_char_device()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "fifo", "link"]

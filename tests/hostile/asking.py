@@ -1,0 +1,68 @@
+"""Many different questions about the small graph, and the answers of many threads to them."""
+
+import itertools
+import random
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from forking import hush_compiler
+from hostile.folders import Folders, comparable
+from mhgrn.inference import QuestionAnswerer
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.runs import Run
+
+Asked = tuple[str, list[str], dict[str, Any]]
+
+
+def questions(graph: KnowledgeGraph, count: int) -> list[Asked]:
+    """Different questions: with and without effects, attention, added facts and misspelt words."""
+    dice = random.Random(0)
+    names = [name.replace("_", " ") for name in graph.names]
+    asked: list[Asked] = []
+    for number in range(count):
+        about = dice.sample(names, dice.randint(1, 3))
+        words = [word[0] + word if dice.random() < 0.2 else word for word in about]
+        options: dict[str, Any] = {"effects": number % 2 == 0, "paths": dice.randint(1, 4), "attention": number % 5 == 0}
+        if number % 3 == 0:
+            options["facts"] = [(f"thing {number % 7}", "IsA", dice.choice(names)), (dice.choice(names), "AtLocation", "moon")]
+            words.append(f"thing {number % 7}")
+        choices = dice.sample([*names, "moon", "nowhere to be found"], dice.randint(2, 5))
+        asked.append((f"Question {number}: where would a {' and a '.join(words)} be?", choices, options))
+    return asked
+
+
+def answer(answerer: QuestionAnswerer, asked: Asked) -> Any:
+    question, choices, options = asked
+    return comparable(answerer.ask(question, choices, **options).to_dict())
+
+
+def threads_agree(root: Path, count: int, threads: int = 16) -> Iterator[str]:
+    """Compare the answers of many threads with those of one; yields a line for every difference.
+
+    Threads ask an answerer that has answered before, then a new one. A last serial pass shows whether they left damage behind.
+    """
+    torch.set_num_threads(1)
+    hush_compiler()
+    root.mkdir(exist_ok=True)
+    folders = Folders.make(root)
+    answerer = QuestionAnswerer(Run.load(folders.run))
+    asked = questions(answerer.run.graph, count)
+    expected = [answer(answerer, one) for one in asked]
+    sys.setswitchinterval(1e-5)
+    for label, of_threads in (("warm", answerer), ("cold", QuestionAnswerer(Run.load(folders.run)))):
+
+        def work(thread: int, of_threads: QuestionAnswerer = of_threads) -> list[tuple[int, Any]]:
+            order = random.Random(thread).sample(range(count), count)
+            return [(number, answer(of_threads, asked[number])) for number in order]
+
+        with ThreadPoolExecutor(threads) as pool:
+            results = list(itertools.chain(*pool.map(work, range(threads))))
+        assert len(results) == threads * count
+        yield from (f"{label}: {asked[number]}" for number, found in results if found != expected[number])
+        afterwards = [answer(of_threads, one) for one in asked]
+        yield from (f"{label}, afterwards: {asked[n]}" for n in range(count) if afterwards[n] != expected[n])

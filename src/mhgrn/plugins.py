@@ -9,8 +9,11 @@ package declares its part as an entry point in ``pyproject.toml``::
 Both are loaded in the same way, when they are first used by name.
 """
 
+import os
 import pkgutil
+import sys
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module, metadata
 from types import ModuleType
 from typing import Generic, TypeVar
@@ -38,15 +41,14 @@ class Plugins(Generic[T]):
 
     def built_in(self) -> dict[str, str]:
         """The name and module of every built-in plug-in; none is imported."""
-        found = pkgutil.iter_modules(import_module(self.package).__path__)
-        modules = sorted(m.name for m in found if not m.name.startswith("_") and m.name not in self.not_plugins)
+        modules = [name for name in _modules(tuple(import_module(self.package).__path__)) if not name.startswith("_") and name not in self.not_plugins]
         return {name.replace("_", "-"): f"{self.package}.{name}" for name in modules}
 
     def entry_points(self) -> dict[str, metadata.EntryPoint]:
         """The plug-ins of other packages; none is imported."""
         found: dict[str, metadata.EntryPoint] = {}
         built_in = self.built_in()
-        for point in metadata.entry_points(group=self.group):
+        for point in _entry_points(self.group):
             if point.name in found or point.name in built_in:
                 other = _origin(found[point.name]) if point.name in found else "a built-in one"
                 raise UserError(f"two {self.kind}s are called {point.name!r}: {other} and {_origin(point)}; uninstall one.")
@@ -77,7 +79,7 @@ class Plugins(Generic[T]):
     def load_usable(self, report: Callable[[UserError], object]) -> dict[str, T]:
         """Every plug-in that can be imported. For each other one of another package, ``report`` is called with the reason."""
         found = {name: self._pick(import_module(module), name, module) for name, module in self.built_in().items()}
-        for point in sorted(metadata.entry_points(group=self.group), key=lambda point: point.name):
+        for point in sorted(_entry_points(self.group), key=lambda point: point.name):
             try:
                 if point.name in found:
                     raise UserError(f"two {self.kind}s are called {point.name!r}; {_origin(point)} is not used.")
@@ -119,6 +121,28 @@ class Plugins(Generic[T]):
 
     def _base_name(self) -> str:
         return (self.base or "object").replace(":", ".")
+
+
+@lru_cache
+def _modules(folders: tuple[str, ...]) -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(folders))
+
+
+def _entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
+    return _entry_points_in(group, tuple((place, _changed_at(place)) for place in sys.path))
+
+
+@lru_cache
+def _entry_points_in(group: str, places: tuple[tuple[str, int], ...]) -> tuple[metadata.EntryPoint, ...]:
+    """The entry points of all installed packages, read again only after a folder of the search path has changed."""
+    return tuple(metadata.entry_points(group=group))
+
+
+def _changed_at(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _origin(point: metadata.EntryPoint) -> str:

@@ -7,11 +7,14 @@ the result. Modules that load slowly are imported when a command runs.
 ``PANEL`` in the module of a function, or ``rich_help_panel`` of a group, is the heading that ``mhgrn --help`` lists it under.
 """
 
+import atexit
 import errno
+import gc
 import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -28,8 +31,13 @@ PANELS = ("Ask", "Train", "Data")  # in the order of --help; those of other pack
 OTHER = "Commands of other packages"  # the panel of commands that name none
 
 
-def build_app(report: Callable[[UserError], object]) -> typer.Typer:
-    """The command line with every command that can be imported; ``report`` is called with what is wrong with any other."""
+def build_app(report: Callable[[UserError], object], only: str | None = None) -> typer.Typer:
+    """The command line with every command that can be imported; ``report`` is called with what is wrong with any other.
+
+    Args:
+        report: called with every error.
+        only: the one built-in command to import. None: all.
+    """
     app = typer.Typer(
         name="mhgrn",
         help="Answer multiple-choice questions with a text encoder and a knowledge graph, and show the facts behind each answer.",
@@ -38,7 +46,7 @@ def build_app(report: Callable[[UserError], object]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_version)
-    found = COMMANDS.load_usable(report)
+    found = COMMANDS.load_usable(report) if only is None else {only: COMMANDS.load(only)}
     for name, command in sorted(found.items(), key=lambda item: _place_in_help(item[1])):
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=_panel(command))
@@ -74,6 +82,25 @@ def _version(
         raise typer.Exit
 
 
+def run() -> None:
+    """Run the command line as the only purpose of this process: objects are not freed one by one when it ends."""
+    code = 1
+    atexit.register(lambda: _leave(code))  # registered first, called last
+    gc.set_threshold(100_000, 10, 10)  # imports create many objects and no garbage
+    try:
+        main()
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+        raise
+
+
+def _leave(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or nobody reads it
+            stream.flush()
+    os._exit(code)
+
+
 def main() -> None:
     """Run the command line. Wrong input prints one message and exits with 2; Ctrl-C exits with 130."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -83,7 +110,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # print a ? for a character that the terminal does not have
     try:
-        code = build_app(_warn)(standalone_mode=False) or 0
+        called = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
+        only = called if called in COMMANDS.built_in() else None
+        code = build_app(_warn, only)(standalone_mode=False) or 0
         sys.stdout.flush()  # here, where an error of writing can still be reported
         if code == INTERRUPTED:
             raise KeyboardInterrupt

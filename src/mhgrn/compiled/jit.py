@@ -7,11 +7,12 @@ compiles everything again.
 
 import hashlib
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,9 @@ import llvmlite
 import numba
 from numba import njit
 from numba.core import event
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _Cache, _CacheLocator
+from numba.core.environment import Environment, _rebuild_env, lookup_environment
+from numba.core.runtime import rtsys
 
 from mhgrn.io.cache import user_cache
 from mhgrn.progress import say
@@ -53,10 +56,11 @@ def kernel_cache() -> Path:
         digest.update(file.read_bytes())
     parent = user_cache() / "kernels"
     folder = parent / digest.hexdigest()[:20]
-    folder.mkdir(parents=True, exist_ok=True)
-    os.utime(folder)
-    for old in sorted(parent.iterdir(), key=lambda other: -other.stat().st_mtime)[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):  # a folder that cannot be written is still read
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        for old in sorted(parent.iterdir(), key=lambda other: -other.stat().st_mtime)[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
@@ -72,11 +76,12 @@ class _Locator(_CacheLocator):  # type: ignore[misc]
         except ValueError:  # a kernel of another package
             module = Path(cls.get_suitable_cache_subpath(file))
         try:
-            locator = cls(kernel_cache().joinpath(*module.parts), path, function.__code__.co_firstlineno)
-            locator.ensure_cache_path()
-        except OSError:  # no folder to write to
+            return cls(kernel_cache().joinpath(*module.parts), path, function.__code__.co_firstlineno)
+        except (OSError, RuntimeError):  # no cache folder
             return None
-        return locator
+
+    def ensure_cache_path(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
 
     def get_cache_path(self) -> str:
         return str(self._folder)
@@ -93,8 +98,86 @@ class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = [_Locator]  # noqa: RUF012
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return _environment if name == "_rebuild_env" else super().find_class(module, name)
+
+
+def _environment(module: str, constants: list[object], name: str) -> Any:
+    """The environment of a function: its constants, and the names of its module, which no kernel looks up.
+
+    numba imports the module, for example one that imports scipy.
+    """
+    if constants:
+        return _rebuild_env(module, constants, name)
+    found = lookup_environment(name)
+    if found is None:
+        found = Environment._memo[name] = Environment({"__name__": module})
+        found.env_name = name
+    return found
+
+
+class _DataFile(IndexDataCacheFile):  # type: ignore[misc]
+    def _load_data(self, name: str) -> Any:
+        with open(self._data_path(name), "rb") as file:
+            return _Unpickler(file).load()
+
+
+class _CacheFiles(FunctionCache):  # type: ignore[misc]
     _impl_class = _CacheImpl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file.__class__ = _DataFile
+
+
+class _KernelCache(_Cache):  # type: ignore[misc]
+    """The cached machine code of one kernel. Its files are looked for when the kernel is first used.
+
+    numba loads everything that compiling needs before it looks into the cache, which takes longer than answering a question. This
+    class loads the machine code only.
+    """
+
+    cannot_write = False
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _files(self) -> Any:
+        with suppress(RuntimeError):  # no cache folder: each process compiles
+            return _CacheFiles(self._function)
+        return None
+
+    @property
+    def cache_path(self) -> str:
+        return "" if self._files is None else str(self._files.cache_path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self._files is None:
+            return None
+        rtsys.initialize(target_context)  # the symbols that machine code refers to
+        return self._files._load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self._files is None:
+            return
+        try:
+            self._files.save_overload(sig, data)
+        except OSError as error:
+            if not _KernelCache.cannot_write:
+                _KernelCache.cannot_write = True
+                say(f"compiled code cannot be stored in {kernel_cache()} ({error.strerror}); every process compiles it again.")
+
+    def enable(self) -> None:
+        pass
+
+    def disable(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        if self._files is not None:
+            self._files.flush()
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
@@ -127,6 +210,5 @@ def sum_kernel(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     dispatcher = njit(nogil=True, **options)(function)
-    with suppress(RuntimeError):  # no folder to write to: each process compiles
-        dispatcher._cache = _KernelCache(function)
+    dispatcher._cache = _KernelCache(function)
     return dispatcher

@@ -41,7 +41,11 @@ class Plugins(Generic[T]):
 
     def built_in(self) -> dict[str, str]:
         """The name and module of every built-in plug-in; none is imported."""
-        modules = [name for name in _modules(tuple(import_module(self.package).__path__)) if not name.startswith("_") and name not in self.not_plugins]
+        modules = [
+            name
+            for name in _modules(tuple(import_module(self.package).__path__))
+            if not name.startswith("_") and name not in self.not_plugins
+        ]
         return {name.replace("_", "-"): f"{self.package}.{name}" for name in modules}
 
     def entry_points(self) -> dict[str, metadata.EntryPoint]:

@@ -16,7 +16,17 @@ except SystemExit as done:
     assert done.code == 0, done.code
 print("IMPORTED", *sys.modules)
 """
-NEVER = {"transformers", "sentence_transformers", "scipy.linalg", "sympy", "torch._dynamo", "torch._inductor", "pandas", "polars", "networkx"}
+NEVER = {
+    "transformers",
+    "sentence_transformers",
+    "scipy.linalg",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "pandas",
+    "polars",
+    "networkx",
+}
 NEVER |= {"matplotlib", "sklearn", "accelerate", "huggingface_hub", "requests", "httpx", "simplemma", "pyarrow"}
 ONLY_FOR_MODELS = {"torch", "numba", "numpy", "tokenizers", "safetensors"}
 

@@ -33,3 +33,11 @@ def test_an_object_is_used_again_unless_its_use_failed() -> None:
         1 / 0  # noqa: B018
     with pool.taken() as other:
         assert other is not first
+
+
+def test_an_object_that_is_not_to_be_kept_is_dropped() -> None:
+    pool: Pool[list[int]] = Pool(list, lambda item: len(item) < 2)
+    for size in (1, 2, 1):
+        with pool.taken() as item:
+            item.append(0)
+            assert len(item) == size

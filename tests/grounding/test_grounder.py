@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.grounding.grounder import Grounder, Mentions
+from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.kernels import MOST_SPANS, MOST_WORDS
 from mhgrn.grounding.lemmas import BLACKLIST, STOP_WORDS, lemma, tokenize
 from mhgrn.grounding.statements import fill_in_the_blank
@@ -274,27 +275,97 @@ print(Grounder(graph).concepts("he saw desks"), Grounder(graph).mentions("seen a
     "part",
     ["dog ", "the ", "dog the ", "what? ", "what, ", "who ? . ", "people who ", "'s", "-", "a-", "1,000", ". ", "__ ", "é", "😀"],
 )
-def test_long_texts_take_linear_time(part: str) -> None:
+def test_long_texts_take_linear_time(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand characters of anything: a few spans for each word, none of them repeated at length."""
     stem = (part * 10_000)[:10_000]
     words = tokenize(stem)
-    asked_of_all = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))  # looks at every span
-    asked_of_all._spans([asked_of_all._numbered(stem)], [b""])
-    spans = asked_of_all._seen.spans
-    assert spans.count <= MOST_SPANS * len(words)
-    assert spans.ptr[spans.count] <= 4 * MOST_WORDS * len(words)
     statement = fill_in_the_blank(stem, "a dog")
     found = Grounder(graph_of("dog", "cat")).mentions(statement, "a dog")
     assert found.answer == [0]
     assert found.question == []
+    monkeypatch.setattr(ConceptIndex, "may_begin_new", lambda *_: True)  # look at every span
+    matcher = Grounder(graph_of("dog"))._matcher()
+    matcher.find_spans([matcher.numbered(stem)], [b""])
+    spans = matcher.spans
+    assert spans.count <= MOST_SPANS * len(words)
+    assert spans.ptr[spans.count] <= 4 * MOST_WORDS * len(words)
 
 
 @given(st.lists(st.sampled_from(["dog", "the", "odd"]), min_size=1, max_size=40))
 def test_no_text_has_more_spans_than_there_is_room_for(words: list[str]) -> None:
-    grounder = Grounder(graph_of("dog").with_facts([("cat", "RelatedTo", "animal")]))
-    _, spans = grounder._spans([grounder._numbered(" ".join(words))], [b""])
+    matcher = Grounder(graph_of("dog").with_facts([(f"{word} x", "RelatedTo", "animal") for word in words]))._matcher()
+    _, spans = matcher.find_spans([matcher.numbered(" ".join(words))], [b""])
     assert len(spans) <= MOST_SPANS * len(words)
-    assert sum(map(len, (grounder._words_of(span, span + 1)[0] for span in spans.tolist()))) <= MOST_WORDS * len(words)
+    assert sum(map(len, (matcher.words_of(span, span + 1)[0] for span in spans.tolist()))) <= MOST_WORDS * len(words)
+
+
+@settings(max_examples=60)
+@given(
+    first=vocabularies,
+    more=st.lists(st.tuples(phrases, phrases).filter(lambda ends: ends[0] != ends[1]), min_size=1, max_size=4),
+    text=st.lists(st.sampled_from([*WORDS, "desksto", "re", "scho", "ol", "ols", "schoool", "ch\u0301ild"]), max_size=10).map(
+        " ".join
+    ),
+    published=st.booleans(),
+)
+def test_a_graph_with_more_facts_finds_what_the_same_graph_built_at_once_finds(
+    first: list[str], more: list[tuple[str, str]], text: str, published: bool
+) -> None:
+    facts = [(head.replace(" ", "_"), "RelatedTo", tail.replace(" ", "_")) for head, tail in more]
+    at_once = KnowledgeGraph.from_facts([*((name, "RelatedTo", "zebra") for name in first), *facts])
+    extended = graph_of(*first).with_facts(facts)
+    assert Grounder(extended, published).concepts(text) == Grounder(at_once, published).concepts(text)
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * LONG,
+        "ab" * (LONG // 2),
+        "a" + "\u0301\u0316" * (LONG // 2),
+        "a" + "\uff9e\u0301" * (LONG // 2),
+        " " * LONG,
+        "-'" * LONG,
+    ],
+    ids=["one letter", "two letters", "marks", "wide marks", "spaces", "hyphens"],
+)
+def test_a_word_of_any_length_takes_linear_time(text: str) -> None:
+    """Each takes minutes or hours if every letter is compared with every other."""
+    for graph in (graph_of("dog", "cat"), graph_of("dog").with_facts([("cat", "RelatedTo", "animal")])):
+        assert Grounder(graph).mentions(f"{text} dog", "cat") == Mentions([0], [2])
+
+
+def test_a_misspelled_word_of_any_length_is_found() -> None:
+    word = "ab" * (LONG // 4)
+    graph = graph_of(word, "dog")
+    for misspelt in (word[:999] + word[1000:], word[:999] + "x" + word[999:], word[:999] + "x" + word[1000:], "ba" + word[2:]):
+        for known in (graph, graph_of("dog").with_facts([(word, "RelatedTo", "dog"), (word, "RelatedTo", "zebra")])):
+            assert Grounder(known).concepts(misspelt) == [word]
+
+
+def test_the_cache_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mhgrn.grounding.grounder.CACHED", most := 1 << 23)
+    grounder = Grounder(graph_of("dog"))
+    sizes = []
+    for number in range(60):
+        grounder.mentions(f"dog {'ab' * 50_000}{number}", f"{'x' * 50_000}{number}")
+        sizes += [matcher.size for matcher in grounder._matchers._free]
+    assert max(sizes) <= most
+    assert sizes.count(min(sizes)) > 1  # began anew
+
+
+def test_many_statements_are_grounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements = [f"{'the dog ' * number}has a bowl {number}" for number in range(9)]
+    choices = ["a bowl", "dogs", "cat"] * 3
+    graph = graph_of("dog", "cat", "bowl", "dog_bowl")
+    expected = Grounder(graph).mentioned(statements, choices, [3, 3, 3]).mentions()
+    monkeypatch.setattr("mhgrn.grounding.grounder.AT_ONCE", 50)
+    monkeypatch.setattr("mhgrn.grounding.matching.AT_ONCE", 6)
+    assert Grounder(graph).mentioned(statements, choices, [3, 3, 3]).mentions() == expected
+    assert Grounder(graph).mentioned([], [], []).mentions() == []
 
 
 def test_clearing_the_cache_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The concept index: by which words the concepts of a graph are found in texts. It is stored beside the graph."""
 
+from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -8,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.compiled.pool import SharedLock
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
 from mhgrn.io.arrays import load_arrays, save_array
@@ -16,7 +18,6 @@ from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.extend import ExtendedGraph
 from mhgrn.kg.graph import INDEX, KnowledgeGraph
-from mhgrn.kg.names import one_edit_away
 from mhgrn.kg.strings import StringIndex
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MARKER = "index.json"
 FORMAT = 1
+ORDINARY = 50  # letters; longer words are rare, so only they are compared with the longest word of an index
 
 Array = NDArray[Any]
 
@@ -49,11 +51,10 @@ class ConceptIndex:
     'store'
     """
 
-    arrays_tell_all = True  # whether the arrays hold every word and pattern
-
     def __init__(self, about: dict[str, Any], arrays: dict[str, Array], folder: Path | None = None) -> None:
         self.about = about
         self.folder = folder
+        self.unwritable: Path | None = None  # a folder where the index could not be stored
         self.fingerprint: str = about["fingerprint"]
         self._arrays = arrays
         self._patterns = StringIndex.from_arrays("pattern", arrays)
@@ -73,15 +74,24 @@ class ConceptIndex:
         if isinstance(graph, ExtendedGraph):
             return _ExtendedIndex(ConceptIndex.of(graph.base), graph.new_concepts)
         index = _INDEXES.get(graph)
-        if index is None and graph.folder is not None:
+        if index is None or _folder_of(graph) not in (index.folder, index.unwritable):
+            with _LOCK:
+                index = _INDEXES[graph] = ConceptIndex._loaded_or_built(graph)
+        return index
+
+    @staticmethod
+    def _loaded_or_built(graph: KnowledgeGraph) -> "ConceptIndex":
+        index, folder = _INDEXES.get(graph), _folder_of(graph)
+        if index is None and folder is not None:
             with suppress(UserError):
-                index = ConceptIndex.load(graph.folder / INDEX, graph)
+                index = ConceptIndex.load(folder, graph)
         if index is None:
             index = ConceptIndex.build(graph)
-        if graph.folder is not None and index.folder != graph.folder / INDEX:
-            with suppress(UserError, OSError):
-                index.save(graph.folder / INDEX)
-        _INDEXES[graph] = index
+        if folder is not None and index.folder != folder:
+            try:
+                index.save(folder)
+            except (UserError, OSError):
+                index.unwritable = folder
         return index
 
     @classmethod
@@ -137,11 +147,7 @@ class ConceptIndex:
 
     def words_like(self, word: str) -> set[str]:
         """Return the known words that are at most one edit away from a lower-cased word of ASCII letters."""
-        from mhgrn.grounding.kernels import one_edit_away_in
-
-        words = self._words
-        near = one_edit_away_in(words.table, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
-        return {words[number] for number in near.tolist()}
+        return _words_like(self._words, word)
 
     def lists_word(self, word: str) -> bool:
         """Return whether the lemma dictionary has a lower-cased word. The dictionary is loaded only for unknown words."""
@@ -160,6 +166,10 @@ class ConceptIndex:
         """Return whether some concept has these lemmas, given as one text with spaces."""
         return self._patterns.find(lemmas) is not None
 
+    def may_begin_new(self, word: str, root: str) -> bool:
+        """Return whether several words that begin with this one may be a concept that :attr:`tables` do not hold."""
+        return False
+
     @property
     def tables(self) -> "IndexTables":
         """The texts of the index, for kernels."""
@@ -168,13 +178,16 @@ class ConceptIndex:
         return IndexTables(self._patterns.table, self._beginnings.table, self._words.table)
 
 
+def _folder_of(graph: KnowledgeGraph) -> Path | None:
+    return None if graph.folder is None else graph.folder / INDEX
+
+
+_LOCK = SharedLock()
 _INDEXES: WeakKeyDictionary[KnowledgeGraph, ConceptIndex] = WeakKeyDictionary()
 
 
 class _ExtendedIndex(ConceptIndex):
     """The index of a graph and of new concepts, by name and number."""
-
-    arrays_tell_all = False
 
     def __init__(self, base: ConceptIndex, concepts: dict[str, int]) -> None:
         super().__init__(base.about, base._arrays)
@@ -186,6 +199,9 @@ class _ExtendedIndex(ConceptIndex):
         for name, number in concepts.items():
             if (pattern := concept_pattern(name)) is not None:
                 self._new_patterns.setdefault(pattern, []).append(number)
+        self._sorted_words = sorted(self._new_words)
+        self._text_index = StringIndex.of(self._sorted_words)
+        self._first_lemmas = {pattern[0] for pattern in self._new_patterns if len(pattern) > 1}
 
     def lemma(self, word: str) -> str:
         return self._new_words.get(word) or super().lemma(word)
@@ -194,10 +210,25 @@ class _ExtendedIndex(ConceptIndex):
         return word in self._new_words or super().knows_word(word)
 
     def words_like(self, word: str) -> set[str]:
-        return super().words_like(word) | self._new_words.keys() & set(one_edit_away(word))
+        return super().words_like(word) | _words_like(self._text_index, word)
 
     def with_pattern(self, lemmas: tuple[str, ...]) -> list[int]:
         return super().with_pattern(lemmas) + self._new_patterns.get(lemmas, [])
 
     def is_pattern(self, lemmas: str) -> bool:
         return tuple(lemmas.split(" ")) in self._new_patterns or super().is_pattern(lemmas)
+
+    def may_begin_new(self, word: str, root: str) -> bool:
+        place = bisect_right(self._sorted_words, word)  # of the first longer word that begins so: "salt" and "saltshaker"
+        is_part = place < len(self._sorted_words) and self._sorted_words[place].startswith(word)
+        return is_part or root in self._first_lemmas
+
+
+def _words_like(words: StringIndex, word: str) -> set[str]:
+    """Return the texts that are at most one edit away from a word of ASCII letters."""
+    from mhgrn.grounding.kernels import one_edit_away_in
+
+    if len(word) > ORDINARY and len(word) > words.longest + 1:
+        return set()
+    near = one_edit_away_in(words.table, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
+    return {words[number] for number in near.tolist()}

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
 from mhgrn.grounding.lemmas import LONGEST
-from mhgrn.kg.interning import find_text, intern_last
+from mhgrn.kg.interning import CRC_TABLE, find_text, intern_last, text_crc
 from mhgrn.kg.names import LETTERS
 from mhgrn.kg.strings import TextTable
 
@@ -326,10 +326,16 @@ class Rows(NamedTuple):
 
 @kernel
 def _is_among(rows: Rows, row: int, number: int) -> bool:
-    for i in range(rows.ptr[row], rows.ptr[row + 1]):  # noqa: SIM110 (compiled)
-        if rows.number[i] == number:
-            return True
-    return False
+    """Return whether a sorted row has a number."""
+    low, high = rows.ptr[row], rows.ptr[row + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if rows.number[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    found: bool = low < rows.ptr[row + 1] and rows.number[low] == number
+    return found
 
 
 @kernel
@@ -386,36 +392,83 @@ _LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
 
 
 @kernel
+def _of_byte(changes: Array, after: int, byte: int) -> Any:
+    """Return the change of a text's CRC if a byte changes by ``byte`` (exclusive or) and ``after`` bytes follow it."""
+    change = np.uint32(0)
+    for bit in range(8):
+        if byte >> bit & 1:
+            change ^= changes[after, bit]
+    return change
+
+
+@kernel
+def _has_crc(table: TextTable, crc: Any) -> bool:
+    """Return whether a table may hold a text with this CRC."""
+    slots = table.slots
+    mask = np.uint64(len(slots) - 1)
+    place = np.uint64(crc) & mask
+    for _ in range(len(slots)):
+        if slots[place] == 0:
+            return False
+        if slots[place] >> np.uint64(32) == np.uint64(crc):
+            return True
+        place = (place + np.uint64(1)) & mask
+    return False
+
+
+@kernel
 def one_edit_away_in(table: TextTable, word: Array) -> Array:
-    """Return the numbers of the texts of a table that :func:`mhgrn.kg.names.one_edit_away` gives for a word."""
+    """Return the numbers of the texts of a table that :func:`mhgrn.kg.names.one_edit_away` gives for a word of ASCII letters.
+
+    The CRC of each changed word follows from that of another in a few steps, because a CRC is linear: the time is linear in the
+    length of the word. Only words whose CRC is in the table are spelled out.
+    """
     n = len(word)
-    found = np.empty((n + 1) * (2 * len(_LETTERS) + 2), np.int64)
+    changes = np.empty((n + 1, 8), np.uint32)  # of the CRC, by the number of bytes that follow and the bit that changes
+    for bit in range(8):
+        change = CRC_TABLE[1 << bit]
+        for after in range(n + 1):
+            changes[after, bit] = change
+            change = CRC_TABLE[change & np.uint32(0xFF)] ^ (change >> np.uint32(8))
+    whole = np.uint32(text_crc(word, 0, n))
+    found = np.empty((n + 1) * (2 * len(_LETTERS) + 2) + 1, np.int64)
     other = np.empty(n + 1, np.uint8)
-    count = 0
-    for i in range(n + 1):
-        # insert a letter
-        other[:i] = word[:i]
-        other[i + 1 :] = word[i:]
-        for letter in _LETTERS:
-            other[i] = letter
-            found[count], _, _ = find_text(table, other, 0, n + 1)
-            count += found[count] >= 0
+    found[0], _, _ = find_text(table, word, 0, n)
+    count = 1 if n > 0 and found[0] >= 0 else 0
+    # Of edits with the same result, such as deleting either of two equal letters, one is tried.
+    inserted = np.uint32(0)  # CRC of the word with letter i twice
+    deleted = np.uint32(text_crc(word, 0, n - 1)) if n > 0 else np.uint32(0)  # CRC of the word without letter i
+    for i in range(n, -1, -1):
+        here = word[i] if i < n else _LETTERS[0]
         if i == n:
-            break
-        # delete
-        other[i:n] = word[i:]
-        other[i : n - 1] = word[i + 1 :]
-        found[count], _, _ = find_text(table, other, 0, n - 1)
-        count += found[count] >= 0
-        # replace
-        other[i:n] = word[i:]
+            other[:n] = word
+            other[n] = here
+            inserted = np.uint32(text_crc(other, 0, n + 1))
         for letter in _LETTERS:
-            other[i] = letter
-            found[count], _, _ = find_text(table, other, 0, n)
-            count += found[count] >= 0
-        # swap with the next
+            if (i == n or letter != here) and _has_crc(table, inserted ^ _of_byte(changes, n - i, letter ^ here)):
+                other[:i], other[i + 1 :] = word[:i], word[i:]
+                other[i] = letter
+                found[count], _, _ = find_text(table, other, 0, n + 1)
+                count += found[count] >= 0
+            if i < n and letter != here and _has_crc(table, whole ^ _of_byte(changes, n - 1 - i, letter ^ here)):
+                other[:n] = word
+                other[i] = letter
+                found[count], _, _ = find_text(table, other, 0, n)
+                count += found[count] >= 0
         if i < n - 1:
-            other[i], other[i + 1] = word[i + 1], word[i]
-            found[count], _, _ = find_text(table, other, 0, n)
+            following = word[i + 1]
+            both = here ^ following
+            deleted ^= _of_byte(changes, n - 2 - i, both)
+            swapped = whole ^ _of_byte(changes, n - 1 - i, both) ^ _of_byte(changes, n - 2 - i, both)
+            if both and _has_crc(table, swapped):
+                other[:n] = word
+                other[i], other[i + 1] = following, here
+                found[count], _, _ = find_text(table, other, 0, n)
+                count += found[count] >= 0
+        if i < n and (i == n - 1 or word[i + 1] != here) and _has_crc(table, deleted):
+            other[:i], other[i : n - 1] = word[:i], word[i + 1 :]
+            found[count], _, _ = find_text(table, other, 0, n - 1)
             count += found[count] >= 0
+        if i > 0:  # the word with letter i - 1 twice is the same, inserted before or after that letter
+            inserted ^= _of_byte(changes, n - i, here ^ word[i - 1])
     return found[:count]

@@ -3,10 +3,10 @@
 import re
 import unicodedata
 from contextlib import suppress
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from mhgrn.compiled.pool import once
 from mhgrn.io.atomic import write_bytes
 from mhgrn.io.cache import user_cache
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
@@ -41,6 +41,7 @@ STOP_WORDS = frozenset(
 RULED = STOP_WORDS | BLACKLIST | _EDGE  # words with special rules
 # Names of concepts leave these out: "ride_bike" is "ride a bike", "wait_turn" is "wait their turn".
 DETERMINERS = frozenset("a an the my your his her its our their".split())
+MOST_MARKS = 30  # combining marks in a row, as in Unicode's stream-safe text format; more are dropped
 LONGEST = 4  # words of a concept that is searched for, at most
 
 # Corrections of the dictionary: it gives the lemma of another word ("playe", "gan", "ski"), or treats what is mostly a verb as a
@@ -97,12 +98,27 @@ def tokenize(text: str) -> list[str]:
         if text.replace(" ", "").isalpha():  # only words, as in most names
             return text.split()
     else:
-        text = unicodedata.normalize("NFKC", text.translate(_UNSEEN)).lower()
+        text = unicodedata.normalize("NFKC", _with_few_marks(text.translate(_UNSEEN))).lower()
         text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     return _WORD.findall(_WITHIN_WORDS.sub(" ", _DROPPED.sub("", text)))
 
 
-@cache
+def _with_few_marks(text: str) -> str:
+    """Drop combining marks after the first ``MOST_MARKS`` of a row: normalization sorts a row in quadratic time."""
+    if len(text) <= MOST_MARKS:
+        return text
+    is_mark = {c: all(map(unicodedata.combining, unicodedata.normalize("NFKD", c))) for c in set(text)}
+    if not any(is_mark.values()):
+        return text
+    kept, row = [], 0
+    for c in text:
+        row = row + 1 if is_mark[c] else 0
+        if row <= MOST_MARKS:
+            kept.append(c)
+    return "".join(kept)
+
+
+@once
 def dictionary() -> dict[str, str]:
     """Return the lemma of each known word, in lower case. The dictionary is made once and stored in the user's cache folder."""
     file = None
@@ -172,7 +188,7 @@ def is_english(word: str) -> bool:
     return word in dictionary()
 
 
-@cache
+@once
 def _inflections() -> dict[str, list[str]]:
     words: dict[str, list[str]] = {}
     for word, root in dictionary().items():

@@ -1,11 +1,11 @@
 """The arrays of a concept index, made of concept names: lemma n-grams → concepts, and words → lemmas."""
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.compiled.pool import once
 from mhgrn.grounding.kernels import ASK, EMPTY, NO_PATTERN, OUTER, Known, Texts, find_patterns, grouped, intern_beginnings
 from mhgrn.grounding.lemmas import (
     LONGEST,
@@ -102,7 +102,7 @@ class _Dictionary(NamedTuple):
     growth: int  # bytes by which a lemma is longer than its word at most
 
 
-@cache
+@once
 def known_words() -> _Dictionary:
     """Return the lemma dictionary as arrays."""
     listed = dictionary()

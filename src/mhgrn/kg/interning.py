@@ -18,7 +18,7 @@ def _crc_table() -> Array:
     return table
 
 
-_TABLE = _crc_table()
+CRC_TABLE = _crc_table()
 
 
 @kernel
@@ -26,7 +26,7 @@ def text_crc(data: Array, start: int, end: int) -> Any:
     """Return the CRC-32 of a text, as :meth:`StringIndex.find` gets it from zlib."""
     crc = np.uint32(0xFFFFFFFF)
     for i in range(start, end):
-        crc = _TABLE[(crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        crc = CRC_TABLE[(crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
     return np.uint64(crc ^ np.uint32(0xFFFFFFFF))
 
 

@@ -1,6 +1,7 @@
 """Numbered texts in flat arrays, found by a hash table that can be memory-mapped."""
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -48,6 +49,11 @@ class StringIndex:
     @property
     def table(self) -> TextTable:
         return TextTable(self.slots, self.ptr, self.data)
+
+    @cached_property
+    def longest(self) -> int:
+        """The number of bytes of the longest text."""
+        return int(np.diff(self.ptr).max(initial=0))
 
     @classmethod
     def from_arrays(cls, name: str, arrays: dict[str, Array]) -> "StringIndex":

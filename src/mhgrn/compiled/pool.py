@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import update_wrapper
 from threading import RLock
 from typing import Generic, TypeVar
 
@@ -71,7 +72,7 @@ class once(Generic[Item]):
 
     def __init__(self, make: Callable[[], Item]) -> None:
         self._make, self._made, self._lock = make, list[Item](), SharedLock()
-        self.__doc__ = make.__doc__
+        update_wrapper(self, make)
 
     def __call__(self) -> Item:
         if not self._made:

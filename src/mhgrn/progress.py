@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from mhgrn.printing import printable
+
 Item = TypeVar("Item")
 _silent = False
 
@@ -72,4 +74,4 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 def say(message: str) -> None:
     """Print a message to standard error. Standard output is for results."""
     if not _silent:
-        print(message, file=sys.stderr, flush=True)
+        print(printable(message, keep="\n"), file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 if __name__ == "__main__":
@@ -189,12 +189,6 @@ class Outcome(NamedTuple):
         return self.verdict in ("done", "refused")
 
 
-def _content(file: IO[str]) -> str:
-    file.flush()
-    file.seek(0)
-    return file.read()
-
-
 class Printed(Exception):
     """What a command printed is not fit for a terminal."""
 
@@ -202,15 +196,17 @@ class Printed(Exception):
 def run_command(argv: list[str]) -> str:
     """Run a command in this process; returns ``done`` or ``refused``. Anything that a user should not see is an exception."""
     code: Any = 0
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
-        sys.argv, sys.stdout, sys.stderr = ["mhgrn", *argv], out, err
-        try:
-            command_line()
-        except SystemExit as stop:
-            code = stop.code
-        finally:
-            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        printed, told = (_content(file) for file in (out, err))
+    with tempfile.TemporaryDirectory() as folder:
+        names = Path(folder) / "out", Path(folder) / "err"
+        with names[0].open("w", encoding="utf-8") as out, names[1].open("w", encoding="utf-8") as err:
+            sys.argv, sys.stdout, sys.stderr = ["mhgrn", *argv], out, err
+            try:
+                command_line()
+            except SystemExit as stop:
+                code = stop.code
+            finally:
+                sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        printed, told = (name.read_text(encoding="utf-8") for name in names)
     for text in (printed, told):
         if found := CONTROLS.search(text.replace("\n", "").replace("\r", "").replace("\t", "")):
             raise Printed(f"{found[0]!r} in {text[max(0, found.start() - 80) : found.end() + 40]!r}")
@@ -235,7 +231,6 @@ def hostile_world(root: Path) -> dict[str, str]:
         *((name, "IsA", "sea") for name in names),
     ]
     root.mkdir()
-    (root / "facts.jsonl").write_text("", encoding="utf-8")
     from mhgrn import Config, KnowledgeGraph, prepare, train
 
     kept = []

@@ -22,6 +22,7 @@ import typer
 
 from mhgrn.errors import UserError
 from mhgrn.plugins import Plugins
+from mhgrn.printing import printable
 
 INTERRUPTED = 130
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's class, or typer's copy of it
@@ -145,9 +146,9 @@ def _discard_output() -> None:
 
 
 def _warn(error: UserError) -> None:
-    print(f"mhgrn: warning: {error}", file=sys.stderr)
+    print(f"mhgrn: warning: {printable(str(error))}", file=sys.stderr)
 
 
 def _fail(message: str) -> None:
-    print(f"mhgrn: {message}", file=sys.stderr)
+    print("mhgrn: " + printable(message, keep="\n"), file=sys.stderr)
     sys.exit(2)

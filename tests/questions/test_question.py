@@ -13,6 +13,7 @@ import pytest
 
 from mhgrn.errors import UserError
 from mhgrn.questions.datasets import Dataset
+from mhgrn.questions.fields import FieldNames
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import questions_from, read_questions, read_splits
 
@@ -122,6 +123,35 @@ def test_a_question_from_a_user_is_validated() -> None:
     ):
         with pytest.raises(UserError, match=message):
             Question.asked(stem, given)
+
+
+@pytest.mark.parametrize(
+    ("stem", "choices", "message"),
+    [
+        ("x" * 100_001, ["a", "b"], "the question has 100,001 characters; at most 100,000 are allowed."),
+        ("why", ["a", "b" * 10_001], "choice 2 has 10,001 characters; at most 10,000 are allowed."),
+        ("why", [str(n) for n in range(1_001)], "the question has 1,001 choices; at most 1,000 are allowed."),
+        ("x" * 90_000, [str(n) for n in range(12)], "the question with each of its 12 choices has 1,080,014 characters;"),
+        ("_ __ " * 2_000, ["a" * 300, "b" * 300], "the question with each of its 2 choices has 1,219,998 characters;"),
+        ("\ufdfa" * 6_000, ["a", "b"], "the question has 108,000 characters; at most 100,000 are allowed."),
+    ],
+)
+def test_a_question_of_excessive_size_is_refused(stem: str, choices: list[str], message: str) -> None:
+    for make in (
+        lambda: Question.asked(stem, choices),
+        lambda: Question("1", stem.strip(), tuple(choices)),
+        lambda: Question.from_dict({"question": stem, "choices": choices}),
+    ):
+        with pytest.raises(UserError) as raised:
+            make()
+        assert str(raised.value).startswith(message)
+
+
+def test_a_context_counts_as_part_of_the_question() -> None:
+    fields = FieldNames(context=["passage"])
+    row = {"passage": "x" * 100_000, "question": "why?", "choices": ["a", "b"]}
+    with pytest.raises(UserError, match="the question has 100,006 characters"):
+        Question.from_dict(row, fields)
 
 
 def test_a_folder_gives_its_splits_in_order(tmp_path: Path) -> None:

@@ -98,9 +98,14 @@ def tokenize(text: str) -> list[str]:
         if text.replace(" ", "").isalpha():  # only words, as in most names
             return text.split()
     else:
-        text = unicodedata.normalize("NFKC", _with_few_marks(text.translate(_UNSEEN))).lower()
-        text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+        text = normalized(text).translate(_PLAIN)
     return _WORD.findall(_WITHIN_WORDS.sub(" ", _DROPPED.sub("", text)))
+
+
+def normalized(text: str) -> str:
+    """Return a text in lower case and in Unicode form NFKC."""
+    text = unicodedata.normalize("NFKC", _with_few_marks(text.translate(_UNSEEN))).lower()
+    return unicodedata.normalize("NFKC", text)
 
 
 def _with_few_marks(text: str) -> str:

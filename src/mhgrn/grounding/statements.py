@@ -5,7 +5,7 @@ from functools import lru_cache
 
 WH_WORDS = ("which", "what", "where", "when", "how", "who", "why")
 BLANK = "___"
-_BLANKS = re.compile("__+")
+BLANKS = re.compile("__+")
 # The word directly before the question mark, and anywhere.
 _FINAL = {word: re.compile(rf"\b{word}\?", re.IGNORECASE) for word in WH_WORDS}
 _INNER = {word: re.compile(rf"\b{word}[ ,]", re.IGNORECASE) for word in WH_WORDS}
@@ -33,7 +33,7 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
 def _around_blanks(stem: str) -> tuple[list[str], bool, bool]:
     """Split a stem at its blanks; return the parts, whether a blank begins a sentence, and whether one is at the end."""
     text = with_blank(stem)
-    return _BLANKS.split(text), text.startswith(BLANK) or f". {BLANK}" in text, text.endswith(BLANK)
+    return BLANKS.split(text), text.startswith(BLANK) or f". {BLANK}" in text, text.endswith(BLANK)
 
 
 def with_blank(question: str) -> str:

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from mhgrn.errors import UserError
+from mhgrn.grounding.lemmas import normalized
+from mhgrn.grounding.statements import BLANKS
 from mhgrn.questions.fields import FieldNames, first, is_empty, letter
+
+# Limits that bound the time and memory of an answer. Ordinary questions have a few hundred characters.
+LONGEST_STEM = 100_000  # characters
+LONGEST_CHOICE = 10_000  # characters
+MOST_CHOICES = 1_000
+LARGEST = 1_000_000  # characters of a question's statements: each consists of the stem and one choice, once for each blank (__)
+_EXPANDED = 18  # characters that one becomes by normalization, at most
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -23,6 +32,9 @@ class Question:
         labels: The names of the choices. Empty: A, B, C, …
         concept: The concept that the question was written about, if the dataset says it.
 
+    A stem has at most 100,000 characters, a choice 10,000, and a question 1,000 choices and 1,000,000 characters in all its
+    statements (stem and choice, for each choice). Longer questions raise a :class:`~mhgrn.errors.UserError`.
+
     >>> Question("q1", "Where would a child sit at a desk?", ("schoolroom", "patio"), answer=0).label(0)
     'A'
     """
@@ -33,6 +45,9 @@ class Question:
     answer: int | None = None
     labels: tuple[str, ...] = ()
     concept: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_size(self.stem, self.choices)
 
     @classmethod
     def asked(cls, stem: str, choices: Sequence[str]) -> Self:
@@ -89,10 +104,33 @@ def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple
     if len(choices) < 2:
         raise UserError(f"a question needs at least two choices, this one has {len(choices)}.")
     texts = tuple(_cleaned(f"choice {number}", choice) for number, choice in enumerate(choices, start=1))
+    _check_size(cleaned, texts)
     if len(set(texts)) < len(texts) and not may_repeat:
         repeated = next(text for text in texts if texts.count(text) > 1)
         raise UserError(f"the choice {repeated!r} is given twice.")
     return cleaned, texts
+
+
+def _check_size(stem: str, choices: Sequence[str]) -> None:
+    if len(choices) > MOST_CHOICES:
+        raise UserError(f"the question has {len(choices):,} choices; at most {MOST_CHOICES:,} are allowed.")
+    sizes = [_length("the question", stem, LONGEST_STEM)]
+    sizes += [_length(f"choice {number}", choice, LONGEST_CHOICE) for number, choice in enumerate(choices, start=1)]
+    blanks = max(1, len(BLANKS.findall(stem)))
+    if (total := sizes[0] * len(choices) + blanks * sum(sizes[1:])) > LARGEST:
+        raise UserError(
+            f"the question with each of its {len(choices):,} choices has {total:,} characters; at most {LARGEST:,} are allowed."
+        )
+
+
+def _length(what: str, text: str, most: int) -> int:
+    """Return the number of characters of a text as grounding reads it; a ``UserError`` if there are too many."""
+    length = len(text)
+    if most / _EXPANDED < length <= most and not text.isascii():
+        length = max(length, len(normalized(text)))
+    if length > most:
+        raise UserError(f"{what} has {length:,} characters; at most {most:,} are allowed.")
+    return length
 
 
 def _cleaned(what: str, text: object) -> str:

@@ -190,6 +190,13 @@ def test_predict_measures_batches_against_single_questions(assertions: Path, num
         assert (stages["batched"]["effects"] > 0) == (effects == "with effects")
 
 
+def test_startup_compares_commands_with_the_import_of_torch(numbers: Run) -> None:
+    found = numbers("startup", "--rounds", "1")
+    assert set(found) == {"import torch", "mhgrn ask", "mhgrn --help", "mhgrn kg --help"}
+    assert found["import torch"]["relative_to_torch"] == 1
+    assert all(variant["processor_seconds"] > 0 for variant in found.values())
+
+
 def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_path: Path, numbers: Run) -> None:
     ask_about_the_chain(assertions)
     depths = ["--start-depths", 1, 3, "--depths", 2, "--epochs", 2, "--seeds", 1, "--train", 4, "--dev", 2]

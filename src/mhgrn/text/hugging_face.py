@@ -70,7 +70,7 @@ def load_pretrained(where: str, name: str, allow_download: bool = False, allow_p
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # transformers, safetensors and torch raise errors of their own; Rust code may panic
-        raise _unusable(name, error) from None
+        raise unusable(name, error) from None
     parameters = dict(model.named_parameters())
     missing = [key for key in loaded["missing_keys"] if key in parameters]
     if others := [key for key in missing if not key.startswith("pooler.")]:
@@ -191,7 +191,8 @@ def _stored_shapes(path: Path, name: str) -> list[list[int]]:
         raise UserError(f"the text encoder {name!r} cannot be loaded: {reason}.") from None
 
 
-def _unusable(name: str, error: BaseException) -> UserError:
+def unusable(name: str, error: BaseException) -> UserError:
+    """The error that says why a model cannot be loaded: what ran out, or that its files are damaged."""
     if (ran_out := shortage(error)) is not None:
         return UserError(f"the text encoder {name!r} cannot be loaded: {ran_out}.")
     return UserError(

@@ -5,9 +5,9 @@ from importlib import util
 from pathlib import Path
 
 from mhgrn.errors import UserError
-from mhgrn.io.tensors import load_tensors
 from mhgrn.text.bert import Bert
 from mhgrn.text.encoder import Pretrained, TextEncoder, config_identity
+from mhgrn.text.hugging_face import unusable
 from mhgrn.text.tokenizer import FileTokenizer
 
 
@@ -25,9 +25,15 @@ class MiniLM(TextEncoder):
     name = "minilm"
 
     def load(self) -> Pretrained:
+        from safetensors.torch import load_file  # maps the file; only what an encoding reads is loaded
+
         folder = model_folder()
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        model, weights = Bert(config), load_tensors(folder / "model.safetensors")
-        del weights["embeddings.position_ids"]  # 0, 1, 2, …
-        model.load_state_dict(weights, assign=True)
-        return Pretrained(FileTokenizer(folder), model, config_identity(config), is_sentence_encoder=True)
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            model, weights = Bert(config), load_file(folder / "model.safetensors")
+            del weights["embeddings.position_ids"]  # 0, 1, 2, …
+            model.load_state_dict(weights, assign=True)
+            tokenizer = FileTokenizer(folder)
+        except Exception as error:  # a damaged installation
+            raise unusable(self.name, error) from None
+        return Pretrained(tokenizer, model, config_identity(config), is_sentence_encoder=True)

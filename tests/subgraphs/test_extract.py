@@ -1,16 +1,36 @@
 """Subgraphs against their definition."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import permutations
+from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Mentioned, Mentions
 from mhgrn.kg import KnowledgeGraph, Schema
-from mhgrn.subgraphs.extract import ANSWER, MOST_NODES, OTHER, QUESTION, Extractor, Subgraph, SubgraphLimits, extract_all
+from mhgrn.subgraphs import extract
+from mhgrn.subgraphs.extract import (
+    _MOST_SHARED,
+    ANSWER,
+    DEFAULT_NODES,
+    MOST_NODES,
+    OTHER,
+    QUESTION,
+    Extractor,
+    Subgraph,
+    SubgraphLimits,
+    Subgraphs,
+    _extract,
+    _Workspace,
+    extract_all,
+)
 
 SCHEMA = Schema.derived(["R", "S", "T"])
 
@@ -62,7 +82,7 @@ def random_mentions(rng: np.random.Generator, n: int, most: int) -> Mentions:
     seed=st.integers(0, 10**6),
     n=st.integers(1, 12),
     count=st.integers(0, 40),
-    cap=st.one_of(st.none(), st.integers(0, 8)),
+    cap=st.one_of(st.none(), st.integers(1, 8)),
     degree=st.one_of(st.none(), st.integers(0, 6)),
 )
 def test_a_subgraph_equals_its_definition(seed: int, n: int, count: int, cap: int | None, degree: int | None) -> None:
@@ -144,7 +164,7 @@ def test_any_number_of_workers_gives_the_same_in_the_same_order(cap: int | None)
 @settings(max_examples=80)
 @given(
     seed=st.integers(0, 10**6),
-    cap=st.one_of(st.none(), st.integers(0, 30)),
+    cap=st.one_of(st.none(), st.integers(1, 30)),
     degree=st.one_of(st.none(), st.integers(0, 1000)),
 )
 def test_extracting_together_equals_one_by_one(seed: int, cap: int | None, degree: int | None) -> None:
@@ -152,23 +172,157 @@ def test_extracting_together_equals_one_by_one(seed: int, cap: int | None, degre
     questions = [random_question(rng) for _ in range(3)]
     extractor = Extractor(hub_graph(), SubgraphLimits(cap, degree))
     found = extractor.several(Mentioned.of(questions))
+    for mentions, subgraph in zip((m for question in questions for m in question), divided(found), strict=True):
+        assert_is(subgraph, by_definition(hub_facts(), mentions, cap, degree))
+
+
+def two_hubs(middles: int) -> KnowledgeGraph:
+    """Two concepts that share ``middles`` neighbors."""
+    head = np.repeat([0, 1], middles)
+    names = [f"concept{i}" for i in range(middles + 2)]
+    columns = head, head, np.tile(np.arange(2, middles + 2), 2)
+    return KnowledgeGraph.from_table(names, *columns, None, SCHEMA, {})
+
+
+def test_hubs_are_cut_by_the_default_limit() -> None:
+    middles = 300_000
+    found = Extractor(two_hubs(middles))(Mentions([0], [1]))
+    kept = DEFAULT_NODES - 2
+    assert found.concepts.tolist() == list(range(DEFAULT_NODES))
+    assert found.cut == middles - kept
+    assert found.head.tolist() == [0] * kept + [1] * kept
+    assert found.tail.tolist() == [*range(2, kept + 2)] * 2
+
+
+def test_no_subgraph_has_more_nodes_than_16_bits_count() -> None:
+    found = Extractor(two_hubs(MOST_NODES + 10), SubgraphLimits(max_nodes=1_000_000))(Mentions([0], [1]))
+    assert len(found.concepts) == MOST_NODES
+    assert (int(found.tail.max()), found.cut) == (MOST_NODES - 1, 12)
+
+
+def largest_prefix(
+    found: tuple[list[int], list[int], set[tuple[int, int, int]], int], max_facts: int
+) -> tuple[list[int], list[int], set[tuple[int, int, int]], int]:
+    """The most of the first nodes with at most ``max_facts`` facts among them."""
+    nodes, types, facts, cut = found
+    for count in range(len(nodes), -1, -1):
+        kept = {fact for fact in facts if fact[0] < count and fact[2] < count}
+        if len(kept) <= max_facts:
+            return nodes[:count], types[:count], kept, cut + len(nodes) - count
+    raise AssertionError
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), facts=st.integers(1, 60), cap=st.one_of(st.none(), st.integers(1, 40)), shared=st.booleans())
+def test_a_limit_of_facts_cuts_nodes_from_the_end(seed: int, facts: int, cap: int | None, shared: bool) -> None:
+    """With few facts shared by the statements of a question, each statement is extracted on its own, with the same result."""
+    rng = np.random.default_rng(seed)
+    questions = [random_question(rng) for _ in range(3)]
+    extractor = Extractor(hub_graph(), SubgraphLimits(cap, max_facts=facts))
+    asked = extractor._arrays, Mentioned.of(questions), extractor.limits.nodes, N, facts
+    work = _Workspace(N)
+    together, _ = _extract(*asked, work.scratch, work.buffer, _MOST_SHARED if shared else 0)
+    assert not any(array.any() for array in work.scratch)
+    for mentions, found in zip((m for q in questions for m in q), divided(Subgraphs(*together)), strict=True):
+        assert_is(found, largest_prefix(by_definition(hub_facts(), mentions, cap), facts))
+        assert_is(extractor(mentions), largest_prefix(by_definition(hub_facts(), mentions, cap), facts))
+
+
+def test_the_memory_for_a_dense_graph_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million facts among the middle nodes of each statement; the buffer for the facts stays as large as the limit."""
+    n = 1_000
+    head, tail = np.divmod(np.arange(n * n), n)
+    some = head != tail
+    graph = KnowledgeGraph.from_table([f"concept{i}" for i in range(n)], head[some], 0 * head[some], tail[some], None, SCHEMA, {})
+    extractor = Extractor(graph, SubgraphLimits(max_facts=2_000))
+    found = extractor.several(Mentioned.of([[Mentions([0], [i]) for i in range(1, 6)]]))
+    assert found.facts.tolist() == [45 * 44] * 5
+    assert found.nodes.tolist() == [45] * 5
+    assert found.cut.tolist() == [n - 45] * 5
+
+
+def divided(found: Subgraphs) -> list[Subgraph]:
     node = fact = 0
-    for number, mentions in enumerate(m for question in questions for m in question):
-        nodes, facts = slice(node, node + int(found.nodes[number])), slice(fact, fact + int(found.facts[number]))
-        node, fact = nodes.stop, facts.stop
-        columns = found.concepts[nodes], found.types[nodes], found.head[facts], found.relation[facts], found.tail[facts]
-        assert_is(Subgraph(*columns, int(found.cut[number])), by_definition(hub_facts(), mentions, cap, degree))
+    result = []
+    for nodes, facts, cut in zip(found.nodes.tolist(), found.facts.tolist(), found.cut.tolist(), strict=True):
+        of_nodes, of_facts = slice(node, node + nodes), slice(fact, fact + facts)
+        node, fact = of_nodes.stop, of_facts.stop
+        columns = (
+            found.concepts[of_nodes],
+            found.types[of_nodes],
+            found.head[of_facts],
+            found.relation[of_facts],
+            found.tail[of_facts],
+        )
+        result.append(Subgraph(*columns, cut))
     assert (node, fact) == (len(found.concepts), len(found.head))
+    return result
 
 
-@pytest.mark.long  # compiles the kernel for wider numbers
-def test_a_subgraph_may_have_more_nodes_than_16_bits_count() -> None:
-    middles = MOST_NODES + 10
-    graph = graph_of(middles + 2, {(hub, hub, middle) for hub in (0, 1) for middle in range(2, middles + 2)})
-    found = Extractor(graph)(Mentions([0], [1]))
-    assert found.concepts.tolist() == list(range(middles + 2))
-    assert found.head.tolist() == [0] * middles + [1] * middles
-    assert found.tail.tolist() == [*range(2, middles + 2)] * 2
+LIMITS = {
+    "max_nodes": [-5, 0, 2**31, 10**30, 1.5, "5", True, [5], float("nan")],
+    "max_degree": [-1, 2**31, 10**30, 0.0, False],
+    "max_facts": [-1, 0, 2**24 + 1, "many"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in LIMITS.items() for value in values])
+def test_impossible_limits_are_refused(name: str, value: object) -> None:
+    with pytest.raises(UserError, match=rf"^{name} is .*; it should be an integer from [01] to "):
+        SubgraphLimits.of({name: value})
+
+
+def test_limits_of_settings() -> None:
+    assert SubgraphLimits.of({"statement": "append", "max_nodes": 5}) == SubgraphLimits(5)
+    assert SubgraphLimits.of({}) == SubgraphLimits()
+
+
+@pytest.mark.parametrize("concept", [-1, N, 10**12])
+def test_concepts_that_the_graph_lacks_are_refused(concept: int) -> None:
+    with pytest.raises(UserError, match="the graph has 600 concepts"):
+        Extractor(hub_graph())(Mentions([0], [concept]))
+
+
+def test_many_threads_use_one_extractor() -> None:
+    rng = np.random.default_rng(5)
+    questions = [random_question(rng) for _ in range(400)]
+    extractor = Extractor(hub_graph(), SubgraphLimits(50))
+    expected = [extractor.several(Mentioned.of([question])) for question in questions]
+    start = Barrier(16)
+
+    def ask(thread: int) -> int:
+        start.wait()
+        different = 0
+        for number in np.random.default_rng(thread).permutation(len(questions)).tolist():
+            found = extractor.several(Mentioned.of([questions[number]]))
+            different += any(not np.array_equal(a, b) for a, b in zip(found, expected[number], strict=True))
+        return different
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            assert sum(pool.map(ask, range(16))) == 0
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_a_failed_extraction_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    extractor = Extractor(hub_graph())
+    mentions = Mentions([0], [1, 2])
+    expected = extractor(mentions)
+
+    def fails(arrays: object, mentioned: Mentioned, *rest: Any) -> Any:
+        scratch = rest[3]
+        scratch.touched[:] = 5
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(extract, "_extract", fails)
+        with pytest.raises(MemoryError):
+            extractor(mentions)
+    found = extractor(mentions)
+    assert all(np.array_equal(getattr(found, name), getattr(expected, name)) for name in ("concepts", "head", "relation", "tail"))
 
 
 def test_no_statements_give_no_subgraphs() -> None:

@@ -2,20 +2,28 @@
 among these nodes."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
+from mhgrn.compiled.pool import Pool
+from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Mentioned, Mentions
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 
 QUESTION, ANSWER, OTHER = 0, 1, 2  # node types
-MOST_NODES = 2**16 - 1  # largest subgraph whose local numbers fit 16 bits
+MOST_NODES = 2**16 - 1  # node numbers are stored in 16 bits
+MOST_FACTS = 2**24
+
+# Seven times the largest subgraphs of CommonsenseQA and OpenBookQA with ConceptNet: 1,318 nodes and 38,809 facts
+DEFAULT_NODES = 10_000
+DEFAULT_FACTS = 250_000
 
 
 @dataclass(frozen=True)
@@ -37,17 +45,48 @@ class Subgraph:
     cut: int = 0  # nodes that a limit removed
 
 
-class SubgraphLimits(NamedTuple):
-    """SubgraphLimits on the size of a subgraph. None: no limit.
+@dataclass(frozen=True)
+class SubgraphLimits:
+    """Limits on the size of a subgraph. They keep nodes in the order of :class:`Subgraph`, and all facts among these nodes.
 
     Args:
-        max_nodes: Number of nodes to keep, in the order of :class:`Subgraph`. The published setting is 200.
+        max_nodes: Largest number of nodes, 65,535 at most. The published setting is 200. None: ``DEFAULT_NODES``, which no question
+            of CommonsenseQA or OpenBookQA reaches.
         max_degree: For graphs with hubs. A mentioned concept with more neighbors is not expanded: it stays, with its facts, but its
-            neighbors do not become middle nodes through it.
+            neighbors do not become middle nodes through it. None: all are expanded.
+        max_facts: Largest number of facts. None: ``DEFAULT_FACTS``, which no question of these datasets reaches.
+
+    >>> SubgraphLimits(max_nodes=-5)
+    Traceback (most recent call last):
+    mhgrn.errors.UserError: max_nodes is -5; it should be an integer from 1 to 2,147,483,647.
     """
 
     max_nodes: int | None = None
     max_degree: int | None = None
+    max_facts: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, lowest, highest in (("max_nodes", 1, 2**31 - 1), ("max_degree", 0, 2**31 - 1), ("max_facts", 1, MOST_FACTS)):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest):
+                raise UserError(f"{name} is {shortened(value)}; it should be an integer from {lowest:,} to {highest:,}.")
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """The limits among the settings of prepared data or of a run."""
+        return cls(**{field.name: settings.get(field.name) for field in fields(cls)})
+
+    @property
+    def nodes(self) -> int:
+        return DEFAULT_NODES if self.max_nodes is None else min(self.max_nodes, MOST_NODES)
+
+    @property
+    def facts(self) -> int:
+        return DEFAULT_FACTS if self.max_facts is None else self.max_facts
+
+    def cut_by_default(self, cut: int) -> bool:
+        """Whether a default limit, which nobody chose, removed nodes from a subgraph."""
+        return cut > 0 and (self.max_nodes is None or self.max_facts is None)
 
 
 class Subgraphs(NamedTuple):
@@ -95,12 +134,25 @@ class _FactBuffer(NamedTuple):
     tail: Ints
 
 
+_MOST_SHARED = 1 << 20  # facts among the nodes of all statements of a question; bounds the memory
+_KEPT_FACTS = 1 << 22  # a larger buffer is not kept
+
+
+class _Workspace:
+    """The memory of one thread's extraction."""
+
+    def __init__(self, concepts: int) -> None:
+        touched, place = np.zeros(concepts, dtype=np.uint8), np.zeros(concepts, dtype=np.int32)
+        self.scratch = _Scratch(touched, place, np.zeros(_MARKS, dtype=np.uint8))
+        self.buffer = _FactBuffer(*(np.empty(0, np.uint16) for _ in range(3)))
+
+
 class Extractor:
-    """Extracts subgraphs from a graph. Use one per thread: it has scratch arrays of the graph's size.
+    """Extracts subgraphs from a graph. Any number of threads may use one extractor.
 
     Args:
         graph: The graph.
-        limits: SubgraphLimits on the size of a subgraph.
+        limits: Limits on the size of a subgraph.
 
     >>> facts = [("child", "AtLocation", "school"), ("desk", "AtLocation", "school"), ("desk", "MadeOf", "wood")]
     >>> graph = KnowledgeGraph.from_facts(facts)
@@ -113,9 +165,7 @@ class Extractor:
         self.graph = graph
         self.limits = limits
         self._arrays = _GraphArrays(graph.neighbor_ptr, graph.neighbor, graph.head_ptr, graph.tail, graph.relation)
-        touched, place = np.zeros(len(graph), dtype=np.uint8), np.zeros(len(graph), dtype=np.int32)
-        self._scratch = _Scratch(touched, place, np.zeros(_MARKS, dtype=np.uint8))
-        self._buffer = _empty_buffer(np.uint16)
+        self._pool = Pool(lambda: _Workspace(len(graph)))
 
     def __call__(self, mentions: Mentions) -> Subgraph:
         found = self.several(Mentioned.of([[mentions]]))
@@ -123,34 +173,26 @@ class Extractor:
 
     def several(self, mentioned: Mentioned) -> Subgraphs:
         """The subgraphs of the statements of several questions."""
-        count = len(self.graph)
-        max_nodes, max_degree = (count if limit is None else limit for limit in self.limits)
-        asked = self._arrays, mentioned, max_nodes, max_degree, self._scratch
-        found, self._buffer = _extract(*asked, self._buffer, MOST_NODES)
-        if found[0].max(initial=0) > MOST_NODES:
-            found, _ = _extract(*asked, _empty_buffer(np.int32), count)
+        concepts = mentioned.concepts
+        if len(concepts) and not 0 <= concepts.min() <= concepts.max() < len(self.graph):
+            raise UserError(f"the graph has {len(self.graph):,} concepts; a mentioned concept has another number.")
+        limits = self.limits
+        max_degree = len(self.graph) if limits.max_degree is None else limits.max_degree
+        with self._pool.taken() as work:
+            asked = self._arrays, mentioned, limits.nodes, max_degree, limits.facts
+            found, buffer = _extract(*asked, work.scratch, work.buffer, _MOST_SHARED)
+            if len(buffer.head) <= _KEPT_FACTS:
+                work.buffer = buffer
         return Subgraphs(*found)
-
-
-def _empty_buffer(number: type[np.integer[Any]]) -> _FactBuffer:
-    """A buffer whose node numbers have the type ``number``."""
-    return _FactBuffer(np.empty(0, number), np.empty(0, np.uint16), np.empty(0, number))
 
 
 def extract_all(graph: KnowledgeGraph, chunks: Iterable[Mentioned], limits: SubgraphLimits, workers: int) -> Iterator[Subgraphs]:
     """Extract the subgraphs of many questions with several threads; the results are in the order of ``chunks``."""
-    free: list[Extractor] = []
-
-    def extract(chunk: Mentioned) -> Subgraphs:
-        extractor = free.pop() if free else Extractor(graph, limits)
-        found = extractor.several(chunk)
-        free.append(extractor)
-        return found
-
+    extractor = Extractor(graph, limits)
     pending: deque[Future[Subgraphs]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for chunk in chunks:
-            pending.append(pool.submit(extract, chunk))
+            pending.append(pool.submit(extractor.several, chunk))
             if len(pending) > 4 * workers:  # bounds the memory if the consumer is slow
                 yield pending.popleft().result()
         while pending:
@@ -176,14 +218,15 @@ def _extract(
     asked: Mentioned,
     max_nodes: int,
     max_degree: int,
+    max_facts: int,
     scratch: _Scratch,
     buffer: _FactBuffer,
-    most: int,
+    most_shared: int,
 ) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints], _FactBuffer]:
     """The fields of :class:`Subgraphs`, and the buffer, which may have grown.
 
-    A subgraph of more than ``most`` nodes gets no facts. The statements of a question share most of their nodes: the question's
-    rows of the graph are read once, and each statement takes its facts from the result.
+    The statements of a question share most of their nodes: the question's rows of the graph are read once, and each statement takes
+    its facts from the result. If these are more than ``most_shared`` facts, each statement's rows are read on their own.
     """
     touched, place = scratch.touched, scratch.place
     question_ptr, statement_ptr, questions, mentioned = asked.question_ptr, asked.statement_ptr, asked.of_question, asked.concepts
@@ -197,7 +240,7 @@ def _extract(
         ours = mentioned[statement_ptr[first] : statement_ptr[last]]
         common = _common(ours, last - first, place)
         between = _between_common(graph.neighbor_ptr, graph.neighbor, common, max_degree, touched)
-        begin, largest = node_count, 0
+        begin = node_count
         for i in range(first, last):
             mine = mentioned[statement_ptr[i] : statement_ptr[i + 1]]
             middles = _middles(graph.neighbor_ptr, graph.neighbor, mine, between, max_degree, touched)
@@ -210,31 +253,93 @@ def _extract(
                 concepts[node_count + j] = mine[j] if j < len(mine) else middles[j - len(mine)]
                 types[node_count + j] = QUESTION if j < questions[i] else ANSWER if j < len(mine) else OTHER
             node_count += nodes[i]
-            largest = max(largest, nodes[i])
         _forget(graph.neighbor_ptr, graph.neighbor, common, max_degree, touched)
-        if largest > most:
-            continue
         # number the nodes among all nodes of the question
+        room = max(max_facts, most_shared)
         union, which = _union(concepts[begin:node_count], place)
-        ptr, tail_of, relation_of = _facts_among(graph.head_ptr, graph.tail, graph.relation, union, place, scratch.marked)
+        is_shared, ptr, tail_of, relation_of = _facts_among(
+            graph.head_ptr, graph.tail, graph.relation, union, place, scratch.marked, room
+        )
         local = np.full(len(union), -1, np.int32)
-        start = 0
+        start, node_count = begin, begin
         for i in range(first, last):
-            chosen = which[start : start + nodes[i]]
-            start += nodes[i]
-            room = fact_count
+            count = nodes[i]
+            chosen = which[start - begin : start - begin + count]
+            if not is_shared:
+                count = _fitting(graph.head_ptr, graph.tail, concepts[start : start + count], place, scratch.marked, max_facts)
+                alone, chosen = _union(concepts[start : start + count], place)
+                _, ptr, tail_of, relation_of = _facts_among(
+                    graph.head_ptr, graph.tail, graph.relation, alone, place, scratch.marked, room
+                )
+            most = fact_count
             for j in range(len(chosen)):
                 local[chosen[j]] = j
-                room += ptr[chosen[j] + 1] - ptr[chosen[j]]
-            if room > len(head):
-                head, relation, tail = _grown(head, room), _grown(relation, room), _grown(tail, room)
-            facts[i] = _facts_of(chosen, ptr, tail_of, relation_of, local, head, relation, tail, fact_count) - fact_count
+                most += ptr[chosen[j] + 1] - ptr[chosen[j]]
+            if is_shared and most - fact_count > max_facts:
+                count = _fitting_of(chosen, ptr, tail_of, local, max_facts)
+                for u in chosen[count:]:
+                    local[u] = -1
+            if most > len(head):
+                head, relation, tail = _grown(head, most), _grown(relation, most), _grown(tail, most)
+            facts[i] = _facts_of(chosen[:count], ptr, tail_of, relation_of, local, head, relation, tail, fact_count) - fact_count
             fact_count += facts[i]
             for u in chosen:
                 local[u] = -1
+            if node_count < start:  # nodes of an earlier statement were cut
+                for j in range(count):
+                    concepts[node_count + j], types[node_count + j] = concepts[start + j], types[start + j]
+            start += nodes[i]
+            node_count += count
+            cut[i] += nodes[i] - count
+            nodes[i] = count
     of_nodes = concepts[:node_count].copy(), types[:node_count].copy()
     of_facts = head[:fact_count].copy(), relation[:fact_count].copy(), tail[:fact_count].copy()
     return (nodes, facts, cut, *of_nodes, *of_facts), _FactBuffer(head, relation, tail)
+
+
+@kernel
+def _largest_prefix(added: Ints, most: int) -> int:
+    """How many of the first nodes have at most ``most`` facts among them; each node adds its facts with the nodes before it."""
+    total = 0
+    for i in range(len(added)):
+        total += added[i]
+        if total > most:
+            return i
+    return len(added)
+
+
+@kernel
+def _fitting_of(nodes: Ints, ptr: Ints, tails: Ints, local: Ints, max_facts: int) -> int:
+    """How many of ``nodes`` have at most ``max_facts`` facts among them."""
+    added = np.zeros(len(nodes), np.int64)
+    for i in range(len(nodes)):
+        for e in range(ptr[nodes[i]], ptr[nodes[i] + 1]):
+            j = local[tails[e]]
+            if j >= 0:
+                added[max(i, j)] += 1
+    return _largest_prefix(added, max_facts)
+
+
+@kernel
+def _fitting(ptr: Ints, tails: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any], max_facts: int) -> int:
+    """How many of ``concepts`` have at most ``max_facts`` facts among them; ``place`` and ``marked`` are zero before and after."""
+    longest = 0
+    for i in range(len(concepts)):
+        c = concepts[i]
+        place[c] = i + 1
+        marked[c & (_MARKS - 1)] = 1
+        longest = max(longest, ptr[c + 1] - ptr[c])
+    by_number = np.sort(concepts)
+    found, added = np.empty(longest, np.int64), np.zeros(len(concepts), np.int64)
+    for i in range(len(concepts)):
+        for e in found[: _candidates(ptr, tails, concepts[i], by_number, marked, found)]:
+            j = place[tails[e]] - 1
+            if j >= 0:
+                added[max(i, j)] += 1
+    for c in concepts:
+        place[c] = 0
+        marked[c & (_MARKS - 1)] = 0
+    return _largest_prefix(added, max_facts)
 
 
 @kernel
@@ -378,11 +483,31 @@ def _is_hub(degree: int, nodes: int) -> bool:
 
 
 @kernel
+def _candidates(ptr: Ints, tails: Ints, concept: int, by_number: Ints, marked: NDArray[Any], found: Ints) -> int:
+    """Write the places of a concept's facts that may have a tail in ``by_number`` to ``found``; return their number."""
+    start, end = ptr[concept], ptr[concept + 1]
+    count = 0
+    if _is_hub(end - start, len(by_number)):
+        e = start
+        for other in by_number:
+            e += np.searchsorted(tails[e:end], other)
+            while e < end and tails[e] == other:
+                found[count] = e
+                count += 1
+                e += 1
+    else:
+        for e in range(start, end):
+            found[count] = e
+            count += marked[tails[e] & (_MARKS - 1)]
+    return count
+
+
+@kernel
 def _facts_among(
-    ptr: Ints, tails: Ints, relations: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any]
-) -> tuple[Ints, Ints, Ints]:
-    """All facts between ``concepts``: a pointer, tails as numbers among these (``place`` - 1), relations. ``place`` and ``marked``
-    are zero afterwards."""
+    ptr: Ints, tails: Ints, relations: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any], most: int
+) -> tuple[bool, Ints, Ints, Ints]:
+    """All facts between ``concepts``: whether there are at most ``most`` (if not, the rest is not valid), a pointer, tails as
+    numbers among these (``place`` - 1), relations. ``place`` and ``marked`` are zero afterwards."""
     n = len(concepts)
     longest = 0
     for c in concepts:
@@ -394,20 +519,7 @@ def _facts_among(
     tail, relation = np.empty(64 * n, np.int32), np.empty(64 * n, np.uint16)
     total = 0
     for i in range(n):
-        start, end = ptr[concepts[i]], ptr[concepts[i] + 1]
-        count = 0
-        if _is_hub(end - start, n):
-            e = start
-            for other in by_number:
-                e += np.searchsorted(tails[e:end], other)
-                while e < end and tails[e] == other:
-                    found[count] = e
-                    count += 1
-                    e += 1
-        else:
-            for e in range(start, end):
-                found[count] = e
-                count += marked[tails[e] & (_MARKS - 1)]
+        count = _candidates(ptr, tails, concepts[i], by_number, marked, found)
         if total + count > len(tail):
             tail, relation = _grown(tail, total + count), _grown(relation, total + count)
         for k in range(count):
@@ -415,7 +527,9 @@ def _facts_among(
             tail[total], relation[total] = number, relations[found[k]]
             total += number >= 0
         rows[i + 1] = total
+        if total > most:
+            break
     for c in concepts:
         marked[c & (_MARKS - 1)] = 0
         place[c] = 0
-    return rows, tail, relation
+    return total <= most, rows, tail, relation

@@ -296,8 +296,6 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, o
         with bar("grounding and extracting", total) as advance:
             done = 0
             for chunk in subgraphs:
-                if (most := int(chunk.nodes.max(initial=0))) > np.iinfo(COLUMNS["head"]).max:
-                    raise UserError(f"a subgraph has {most:,} nodes, more than 65,535; cap it with --max-nodes or --max-degree.")
                 for name, writer in writers.items():
                     writer.append(getattr(chunk, name))
                 for name, digest in digests.items():

@@ -335,6 +335,8 @@ class QuestionAnswerer:
             numbers = dict(zip(names, range(a, b), strict=True))
             weights = attention_data(read.encoding, read.batch, numbers, read.knowledge.graph, self._first_head)
         notes = _notes(concepts, decoded.paths, decoded.masses, encoder)
+        if encoder.uses_graph:
+            notes += read.knowledge.extract.limits.note(names, read.subgraphs[a:b])
         if read.encoding.cut is not None:
             notes += _left_out(encoder, read.encoding.cut[a:b], names)
         if shown.attention and weights is None and encoder.uses_graph:
@@ -358,8 +360,7 @@ class QuestionAnswerer:
         return self._knowledge_of(self.run.graph.with_facts(facts)) if facts else self._knowledge
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
-        about = self.run.about["data"]
-        return _Knowledge(graph, Grounder(graph), Extractor(graph, SubgraphLimits(about.get("max_nodes"), about.get("max_degree"))))
+        return _Knowledge(graph, Grounder(graph), Extractor(graph, SubgraphLimits.of(self.run.about["data"])))
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,11 @@ from mhgrn.io.checksums import seal
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_splits
-from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph, Subgraphs
+from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph
 from mhgrn.subgraphs.prepared import (
     COLUMNS,
     PreparedData,
     PrepareOptions,
-    _write_subgraphs,
     edges_between,
     ground,
     prepare,
@@ -202,13 +201,6 @@ def test_a_failed_preparation_is_explained_and_leaves_nothing(
     (tmp_path / "foreign" / "thesis.txt").write_text("years of work")
     with pytest.raises(UserError, match="contains other files"):
         prepare(small_questions, starter_graph, tmp_path / "foreign")
-
-
-def test_a_subgraph_too_large_to_number_is_refused(tmp_path: Path) -> None:
-    none, one = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
-    huge = Subgraphs(one + 2**16, one, one, np.zeros(2**16, np.int32), np.zeros(2**16, np.uint8), none, none, none)
-    with pytest.raises(UserError, match="65,536 nodes, more than 65,535; cap it with --max-nodes"):
-        _write_subgraphs(tmp_path, iter([huge]), 1, np.zeros(1, dtype=np.bool_))
 
 
 @pytest.mark.parametrize("name", ["questions.jsonl", "concepts.npy", "node_ptr.npy", "prepared.json"])

@@ -39,6 +39,7 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, for example mhgrn.hops=3. May be repeated.", show_default=False),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)]
+Force = Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")]
 Image = Annotated[Path, typer.Option("--output", "-o", help="Image to write, .svg or .png.", show_default=False)]
 MaxNodes = Annotated[int, typer.Option("--max-nodes", min=1, help="Largest number of nodes.")]
 MaxArrows = Annotated[

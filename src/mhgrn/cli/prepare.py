@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, Dataset, Output, Questions
+from mhgrn.cli._options import AsJson, Dataset, Force, Output, Questions
 
 PANEL = "Data"
 
@@ -21,7 +21,11 @@ def prepare(
     ] = "auto",
     max_nodes: Annotated[
         int | None,
-        typer.Option(min=1, help="Largest number of nodes of a subgraph (published: 200). Unset: no limit.", show_default=False),
+        typer.Option(min=1, help="Largest number of nodes of a subgraph (published: 200). Unset: 10,000.", show_default=False),
+    ] = None,
+    max_facts: Annotated[
+        int | None,
+        typer.Option(min=1, help="Largest number of facts of a subgraph. Unset: 250,000.", show_default=False),
     ] = None,
     max_degree: Annotated[
         int | None,
@@ -31,23 +35,35 @@ def prepare(
             show_default=False,
         ),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRAIN,DEV,TEST",
+            help="Divide the questions of one file at random into splits, for example 0.8,0.1,0.1.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of --split.")] = 0,
     report: Annotated[
         Path | None,
         typer.Option(help="Folder for a report with path counts, as `mhgrn data report` writes it.", show_default=False),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Unset: one per core.", show_default=False)] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Ground questions in a graph and extract their subgraphs."""
     from mhgrn.drawing.path_counts import check_report_folder, save_report
     from mhgrn.errors import UserError
+    from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
-    from mhgrn.subgraphs.prepared import PrepareOptions
+    from mhgrn.subgraphs.prepared import DIVIDE_HINT, HOLDS, MARKER, PrepareOptions
     from mhgrn.subgraphs.prepared import prepare as prepare_data
     from mhgrn.subgraphs.report import report as make_report
 
-    threads = {"workers": workers} if workers else {}
-    options = PrepareOptions(statement, max_nodes, max_degree, dataset=dataset, **threads)
+    threads = workers or PrepareOptions.workers
+    options = PrepareOptions(statement, max_nodes, max_degree, threads, dataset, max_facts, _shares(split), seed)
+    check_replaceable(output, MARKER, HOLDS, force)
     if report is not None:
         check_report_folder(report)
         if report.resolve() == output.resolve():
@@ -64,3 +80,15 @@ def prepare(
     for name, value in about["report"].items():
         shown = ", ".join(f"{k} {v:,}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,}"
         print(f"  {name}: {shown}")
+    if list(about["splits"]) == ["test"]:
+        print(f"  All questions are in the split test. {DIVIDE_HINT}")
+
+
+def _shares(split: str | None) -> list[float] | None:
+    from mhgrn.errors import UserError
+    from mhgrn.printing import shortened
+
+    try:
+        return None if split is None else [float(share) for share in split.split(",")]
+    except ValueError:
+        raise UserError(f"--split {shortened(split)}: give three numbers, for example 0.8,0.1,0.1.") from None

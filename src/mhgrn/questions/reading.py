@@ -1,11 +1,15 @@
 """Reading questions: from files, from the splits of a dataset, or from rows in memory."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from mhgrn.errors import UserError
+from mhgrn.printing import shortened
 from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import Question
 from mhgrn.questions.reader import Row, read_rows
@@ -39,6 +43,74 @@ def read_splits(source: str | Path | Dataset, dataset: str | Path | None = None)
         more = len(problems) - 1
         raise UserError(str(problems[0]) + (f" And {more:,} more: `mhgrn data check` lists them." if more else ""))
     return splits
+
+
+def splits_from(source: Any, dataset: str | Path | None = None) -> tuple[Dataset, dict[str, list[Question]]]:
+    """The questions of each split, and how they were declared.
+
+    Args:
+        source: A path as :meth:`Dataset.find` takes it, rows as :func:`questions_from` takes them (split ``test``), or a dictionary
+            of rows by split.
+        dataset: A built-in declaration or a YAML file.
+    """
+    if isinstance(source, str | PathLike):
+        declared = Dataset.find(Path(source), dataset)
+        return declared, read_splits(declared)
+    declared = Dataset() if dataset is None else Dataset.named(dataset)
+    by_split = source if isinstance(source, Mapping) else {"test": source}
+    if unknown := [name for name in by_split if name not in SPLITS]:
+        raise UserError(f"{shortened(unknown[0])} is not a split; give rows by split: train, dev, test.")
+    return declared, {
+        split: _without_repeated_ids(questions_from(by_split[split], declared)) for split in SPLITS if split in by_split
+    }
+
+
+def _without_repeated_ids(questions: Iterable[Question]) -> list[Question]:
+    found: dict[str, Question] = {}
+    for number, question in enumerate(questions, start=1):
+        if question.id in found:
+            raise UserError(f"row {number}: the id {shortened(question.id)} is already used.")
+        found[question.id] = question
+    return list(found.values())
+
+
+def divide(splits: dict[str, list[Question]], shares: Sequence[float], seed: int = 0) -> dict[str, list[Question]]:
+    """Divide questions that are all in one split at random into train, dev and test.
+
+    Equal questions, which have the same stem and choices, get into the same split. Only the questions, the shares and the seed
+    decide, not the order of the questions.
+
+    Args:
+        splits: The questions of the only split.
+        shares: The shares of train, dev and test; their sum is 1. A split with a share of 0 is left out.
+        seed: Another seed gives other splits.
+    """
+    sizes = _checked_shares(shares)
+    given = [name for name, questions in splits.items() if questions]
+    if len(given) != 1:
+        raise UserError(f"the questions have the splits {' and '.join(given)} already; only questions of one split can be divided.")
+    questions = splits[given[0]]
+    keys = [json.dumps([int(seed), q.stem, sorted(q.choices)]).encode() for q in questions]
+    digests = [hashlib.sha256(key).digest() for key in keys]
+    ordered = sorted(digests)
+    ends = [round(len(questions) * (sum(sizes[: i + 1]) / sum(sizes))) for i in range(len(SPLITS))]
+    bounds = [ordered[end - 1] if end else b"" for end in ends]  # the last digest of each split
+    divided: dict[str, list[Question]] = {split: [] for split, share in zip(SPLITS, sizes, strict=True) if share}
+    for question, digest in zip(questions, digests, strict=True):
+        divided[next(split for split, bound in zip(SPLITS, bounds, strict=True) if digest <= bound)].append(question)
+    if empty := [split for split, found in divided.items() if not found]:
+        raise UserError(f"{len(questions):,} questions are too few: {empty[0]} would have none; use other shares.")
+    return divided
+
+
+def _checked_shares(shares: Sequence[float]) -> list[float]:
+    are_numbers = isinstance(shares, Sequence) and not isinstance(shares, str)
+    are_numbers = are_numbers and all(isinstance(s, int | float) and not isinstance(s, bool) for s in shares)
+    if not are_numbers or len(shares) != len(SPLITS) or not all(0 <= s <= 1 for s in shares) or abs(sum(shares) - 1) > 1e-6:
+        raise UserError(
+            f"split is {shortened(shares)}; give the shares of train, dev and test, for example 0.8,0.1,0.1: their sum is 1."
+        )
+    return [float(share) for share in shares]
 
 
 def questions_from(rows: Any, dataset: str | Path | Dataset | None = None) -> Iterator[Question]:

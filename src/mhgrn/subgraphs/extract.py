@@ -2,7 +2,7 @@
 among these nodes."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
@@ -84,9 +84,17 @@ class SubgraphLimits:
     def facts(self) -> int:
         return DEFAULT_FACTS if self.max_facts is None else self.max_facts
 
-    def cut_by_default(self, cut: int) -> bool:
-        """Whether a default limit, which nobody chose, removed nodes from a subgraph."""
-        return cut > 0 and (self.max_nodes is None or self.max_facts is None)
+    @property
+    def default_limit(self) -> str:
+        """What removed nodes that a limit removed, if nobody chose it; "" if ``max_nodes`` was chosen."""
+        return f"cut to {self.nodes:,} nodes and {self.facts:,} facts" if self.max_nodes is None else ""
+
+    def note(self, names: Sequence[str], subgraphs: "Sequence[Subgraph]") -> list[str]:
+        """A remark on the subgraphs, named ``names``, from which a default limit removed nodes."""
+        cut = [f"{name} ({subgraph.cut:,})" for name, subgraph in zip(names, subgraphs, strict=True) if subgraph.cut]
+        if not cut or not self.default_limit:
+            return []
+        return [f"the subgraph of a choice is {self.default_limit}; concepts left out: {', '.join(cut)}."]
 
 
 class Subgraphs(NamedTuple):
@@ -298,7 +306,7 @@ def _extract(
 
 
 @kernel
-def _largest_prefix(added: Ints, most: int) -> int:
+def _largest_prefix(added: Ints, most: int) -> Any:
     """How many of the first nodes have at most ``most`` facts among them; each node adds its facts with the nodes before it."""
     total = 0
     for i in range(len(added)):
@@ -309,7 +317,7 @@ def _largest_prefix(added: Ints, most: int) -> int:
 
 
 @kernel
-def _fitting_of(nodes: Ints, ptr: Ints, tails: Ints, local: Ints, max_facts: int) -> int:
+def _fitting_of(nodes: Ints, ptr: Ints, tails: Ints, local: Ints, max_facts: int) -> Any:
     """How many of ``nodes`` have at most ``max_facts`` facts among them."""
     added = np.zeros(len(nodes), np.int64)
     for i in range(len(nodes)):
@@ -321,7 +329,7 @@ def _fitting_of(nodes: Ints, ptr: Ints, tails: Ints, local: Ints, max_facts: int
 
 
 @kernel
-def _fitting(ptr: Ints, tails: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any], max_facts: int) -> int:
+def _fitting(ptr: Ints, tails: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any], max_facts: int) -> Any:
     """How many of ``concepts`` have at most ``max_facts`` facts among them; ``place`` and ``marked`` are zero before and after."""
     longest = 0
     for i in range(len(concepts)):

@@ -6,7 +6,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -16,20 +17,33 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
 from mhgrn.grounding.statements import BUILDERS
-from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
-from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.markers import write_json
+from mhgrn.io.stored import StoredArray, StoredFolder, parse_json, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.schema import MAX_RELATIONS
+from mhgrn.printing import shortened, shown
 from mhgrn.progress import bar
-from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import Question
-from mhgrn.questions.reading import read_splits
-from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph, SubgraphLimits, Subgraphs, count_sides, extract_all
+from mhgrn.questions.reading import divide, splits_from
+from mhgrn.subgraphs.extract import (
+    ANSWER,
+    MOST_NODES,
+    OTHER,
+    QUESTION,
+    Subgraph,
+    SubgraphLimits,
+    Subgraphs,
+    count_sides,
+    extract_all,
+)
 
 MARKER = "prepared.json"
-HOLDS = ("*.npy", "questions.jsonl", "cache")
+QUESTIONS = "questions.jsonl"
+HOLDS = ("*.npy", QUESTIONS, "cache")
 FORMAT = 2
 COLUMNS: dict[str, type[np.integer[Any]]] = {
     "concepts": np.int32,
@@ -39,11 +53,26 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
     "tail": np.uint16,
 }
 CHUNK = 32  # questions per task of a thread
+DIVIDE_HINT = "To divide the questions of one file into splits, prepare them with --split 0.8,0.1,0.1."
 
 
-@dataclass(frozen=True)
+KEYS = {
+    "splits": dict,
+    "statements": int,
+    "graph": str,
+    "graph_fingerprint": str,
+    "relations": int,
+    "settings": dict,
+    "fingerprint": str,
+    "report": dict,
+}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class PreparedData:
     """Questions of all splits with their subgraphs. Choice c of question q is statement ``statement_ptr[q] + c``.
+
+    ``len(data)`` is the number of questions, and iterating yields them.
 
     >>> from tempfile import mkdtemp
     >>> place = Path(mkdtemp())
@@ -63,48 +92,81 @@ class PreparedData:
     node_ptr: Ints
     edge_ptr: Ints
     cut: Ints  # [statements] nodes that a limit removed from each subgraph
-    columns: dict[str, Ints]
+    columns: dict[str, Ints]  # read them after ``ensure``
     used: Ints  # the concepts that occur in any subgraph, ascending
+    _stored: dict[str, StoredArray]
+    _is_checked: NDArray[np.bool_]  # [statements]
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        folder = Path(folder)
-        keys = ("splits", "statements", "graph", "graph_fingerprint", "relations", "settings", "fingerprint", "report")
-        about = read_marker(folder, MARKER, "prepared dataset", FORMAT, keys)
-        questions = []
-        try:
-            with (folder / "questions.jsonl").open(encoding="utf-8") as lines:
-                for line in lines:
-                    row = json.loads(line)
-                    choices, labels = tuple(row["choices"]), tuple(row.get("labels", ()))
-                    questions.append(Question(row["id"], row["stem"], choices, row.get("answer"), labels, row.get("concept")))
-        except (FileNotFoundError, ValueError, KeyError) as error:
-            raise UserError(f"{folder / 'questions.jsonl'} is damaged ({error}); prepare the questions again.") from None
+        """Open a folder of prepared data. Subgraphs are memory-mapped, and checked when they are first used.
+
+        Args:
+            folder: A folder that :func:`prepare` has written.
+        """
+        return read_folder(folder_path(folder, "prepared data"), MARKER, "prepared dataset", FORMAT, cls._read, KEYS)
+
+    @classmethod
+    def _read(cls, stored: StoredFolder) -> Self:
+        about, folder = stored.about, stored.path
+        _check_about(about, folder / MARKER)
+        questions = _read_questions(stored.text(QUESTIONS), folder / QUESTIONS)
         splits, start = {}, 0
         for split, count in about["splits"].items():
             splits[split] = range(start, start + count)
             start += count
-        arrays = {name: load_array(folder / f"{name}.npy") for name in ("node_ptr", "edge_ptr", "cut", *COLUMNS, "used")}
+        total = about["statements"]
         statement_ptr = np.cumsum([0, *(len(q.choices) for q in questions)])
-        expected = {
-            "questions.jsonl": (start, len(questions)),
-            "questions.jsonl's choices": (about["statements"], int(statement_ptr[-1])),
-            "node_ptr.npy": (about["statements"] + 1, len(arrays["node_ptr"])),
-            "edge_ptr.npy": (about["statements"] + 1, len(arrays["edge_ptr"])),
-            "cut.npy": (about["statements"], len(arrays["cut"])),
-        }
-        for name, (wanted, found) in expected.items():
+        for what, found, wanted in (("questions", len(questions), start), ("choices", int(statement_ptr[-1]), total)):
             if found != wanted:
-                raise UserError(f"{folder / name}: {found} entries, not {wanted}; prepare the questions again.")
-        for name in COLUMNS:
-            pointer = arrays["node_ptr"] if name in ("concepts", "types") else arrays["edge_ptr"]
-            if len(arrays[name]) != pointer[-1]:
-                raise UserError(
-                    f"{folder / name}.npy: {len(arrays[name])} entries, not {pointer[-1]}; prepare the questions again."
-                )
-        columns = {name: arrays[name] for name in COLUMNS}
-        pointers = statement_ptr, arrays["node_ptr"], arrays["edge_ptr"], arrays["cut"]
-        return cls(folder, about, questions, splits, *pointers, columns, arrays["used"])
+                raise UserError(f"{folder / QUESTIONS} has {found:,} {what}, not {wanted:,}; prepare the questions again.")
+        node_ptr, edge_ptr, cut = (
+            stored.array("node_ptr", "int64", total + 1, is_pointer=True),
+            stored.array("edge_ptr", "int64", total + 1, is_pointer=True),
+            stored.array("cut", "int64", total),
+        )
+        used = stored.array("used", "int64", high=2**31 - 1)
+        for array in (node_ptr, edge_ptr, cut, used):
+            array.ensure()
+        if len(used.values) and (np.diff(used.values) <= 0).any():
+            raise UserError(f"{used.path} is damaged (its values do not ascend); prepare the questions again.")
+        nodes, facts = int(node_ptr.values[-1]), int(edge_ptr.values[-1])
+        highest = {
+            "concepts": int(used.values[-1]) if len(used.values) else -1,
+            "types": OTHER,
+            "head": MOST_NODES,
+            "relation": about["relations"] - 1,
+            "tail": MOST_NODES,
+        }
+        columns = {
+            name: stored.array(name, np.dtype(dtype).name, nodes if name in ("concepts", "types") else facts, high=highest[name])
+            for name, dtype in COLUMNS.items()
+        }
+        return cls(
+            folder,
+            about,
+            questions,
+            splits,
+            statement_ptr,
+            node_ptr.values,
+            edge_ptr.values,
+            cut.values,
+            {name: array.values for name, array in columns.items()},
+            used.values,
+            columns,
+            np.zeros(total, dtype=np.bool_),
+        )
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{split}={len(numbers)}" for split, numbers in self.splits.items())
+        return f"PreparedData({counts}, statements={self.about['statements']}, folder={str(self.folder)!r})"
+
+    def __len__(self) -> int:
+        """The number of questions."""
+        return len(self.questions)
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self.questions)
 
     @property
     def fingerprint(self) -> str:
@@ -113,7 +175,8 @@ class PreparedData:
     def split(self, name: str) -> range:
         """The numbers of the questions of a split."""
         if name not in self.splits:
-            raise UserError(f"{self.folder} has no split {name!r}.{did_you_mean(name, self.splits)}")
+            divide = f" {DIVIDE_HINT}" if len(self.splits) == 1 else ""
+            raise UserError(f"{self.folder} has no split {shortened(name)}.{did_you_mean(shown(name), self.splits)}{divide}")
         return self.splits[name]
 
     def answered_split(self, name: str) -> range:
@@ -129,14 +192,31 @@ class PreparedData:
         return numbers
 
     def subgraph(self, statement: int) -> Subgraph:
+        if not self._is_checked[statement]:
+            self.ensure(statement, statement + 1)
         nodes = slice(int(self.node_ptr[statement]), int(self.node_ptr[statement + 1]))
         edges = slice(int(self.edge_ptr[statement]), int(self.edge_ptr[statement + 1]))
         c = self.columns
-        return Subgraph(c["concepts"][nodes], c["types"][nodes], c["head"][edges], c["relation"][edges], c["tail"][edges])
+        of_facts = c["head"][edges], c["relation"][edges], c["tail"][edges]
+        return Subgraph(c["concepts"][nodes], c["types"][nodes], *of_facts, int(self.cut[statement]))
 
     def subgraphs(self, question: int) -> list[Subgraph]:
         """The subgraphs of a question's choices."""
         return [self.subgraph(s) for s in range(int(self.statement_ptr[question]), int(self.statement_ptr[question + 1]))]
+
+    def ensure(self, first: int, last: int) -> None:
+        """Check the subgraphs of the statements ``first`` … ``last`` - 1, unless they were checked before."""
+        if self._is_checked[first:last].all():
+            return
+        nodes, edges = (pointer[first : last + 1] for pointer in (self.node_ptr, self.edge_ptr))
+        for name, array in self._stored.items():
+            pointer = nodes if name in ("concepts", "types") else edges
+            array.ensure(int(pointer[0]), int(pointer[-1]))
+        sizes = np.repeat(np.diff(nodes), np.diff(edges))  # [facts] the nodes of each fact's subgraph
+        for name in ("head", "tail"):
+            if (self.columns[name][int(edges[0]) : int(edges[-1])] >= sizes).any():
+                raise UserError(f"{self._stored[name].path} is damaged (a fact of no node); prepare the questions again.")
+        self._is_checked[first:last] = True
 
     def load_graph(self, folder: str | Path | None = None) -> KnowledgeGraph:
         """Load the graph of this data, from ``folder`` if it has moved. Another graph is refused."""
@@ -146,7 +226,55 @@ class PreparedData:
         graph = KnowledgeGraph.load(place)
         if graph.fingerprint != self.about["graph_fingerprint"]:
             raise UserError(f"{self.folder} was prepared from another graph than {place}; prepare the questions again.")
+        if len(graph.schema) != self.about["relations"] or (len(self.used) and int(self.used[-1]) >= len(graph)):
+            raise UserError(f"{self.folder} does not belong to the graph {place}; prepare the questions again.")
         return graph
+
+
+def _check_about(about: dict[str, Any], path: Path) -> None:
+    """Refuse a description whose values have wrong types."""
+
+    def is_number(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    def numbers(value: Any) -> list[Any]:
+        return list(value.values()) if isinstance(value, dict) else [value]
+
+    problems = {
+        "splits": not all(type(count) is int and 0 <= count < 2**31 for count in about["splits"].values()),
+        "statements": not 0 <= about["statements"] < 2**31,
+        "relations": not 1 <= about["relations"] <= MAX_RELATIONS,
+        "graph": "\0" in about["graph"],
+        "report": not all(is_number(number) for value in about["report"].values() for number in numbers(value)),
+        "settings": about["settings"].get("statement") not in list(BUILDERS),
+    }
+    for key, is_wrong in problems.items():
+        if is_wrong:
+            raise UserError(f"{path} is damaged (its {key}); prepare the questions again.")
+    SubgraphLimits.of(about["settings"])
+
+
+def _read_questions(text: str, path: Path) -> list[Question]:
+    questions = []
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        row = parse_json(line.encode("utf-8"), Path(f"{path}:{number}"), "prepared dataset")
+        try:
+            questions.append(_stored_question(row))
+        except (TypeError, ValueError, KeyError):
+            raise UserError(f"{path}:{number} is damaged (not a question); prepare the questions again.") from None
+    return questions
+
+
+def _stored_question(row: Any) -> Question:
+    choices, labels, answer = row["choices"], row.get("labels", []), row.get("answer")
+    texts = [row["id"], row["stem"], *choices, *labels, *([row["concept"]] if row.get("concept") is not None else [])]
+    if not isinstance(choices, list) or not isinstance(labels, list) or not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    if answer is not None and (type(answer) is not int or not 0 <= answer < len(choices)):
+        raise ValueError
+    if len(choices) < 2 or len(labels) not in (0, len(choices)):
+        raise ValueError
+    return Question(row["id"], row["stem"], tuple(choices), answer, tuple(labels), row.get("concept"))
 
 
 @dataclass(frozen=True)
@@ -156,10 +284,13 @@ class PrepareOptions:
     Args:
         statement: How stem and choice become a statement: ``fill-in-the-blank``, ``append``, or ``auto`` (as the dataset declares,
             otherwise ``fill-in-the-blank`` if most stems end in a question mark).
-        max_nodes: Largest number of nodes in a subgraph. The published setting is 200. None: no limit.
-        max_degree: Mentioned concepts with more neighbors are not expanded. None: no limit. See :class:`SubgraphLimits`.
+        max_nodes: Largest number of nodes in a subgraph. The published setting is 200. None: 10,000.
+        max_degree: Mentioned concepts with more neighbors are not expanded. None: all are. See :class:`SubgraphLimits`.
         workers: Number of threads.
         dataset: A built-in dataset declaration or a YAML file that says how to read the questions.
+        max_facts: Largest number of facts in a subgraph. None: 250,000.
+        split: Divide the questions of one file at random into these shares of train, dev and test, for example (0.8, 0.1, 0.1).
+        seed: Seed of ``split``. The same questions, shares and seed give the same splits.
 
     >>> PrepareOptions(max_nodes=200).settings("append")
     {'statement': 'append', 'max_nodes': 200}
@@ -170,10 +301,13 @@ class PrepareOptions:
     max_degree: int | None = None
     workers: int = os.cpu_count() or 1
     dataset: str | Path | None = None
+    max_facts: int | None = None
+    split: Sequence[float] | None = None
+    seed: int = 0
 
     def settings(self, statement: str) -> dict[str, Any]:
         """The statement builder that was chosen, and the options that can change a subgraph and differ from their defaults."""
-        without_effect = ("statement", "workers", "dataset")  # the dataset's effect is in the questions
+        without_effect = ("statement", "workers", "dataset", "split", "seed")  # the effect of the last three is in the questions
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in without_effect}
         defaults = {f.name: f.default for f in fields(self)}
         return {"statement": statement, **{name: value for name, value in found.items() if value != defaults[name]}}
@@ -198,55 +332,68 @@ def statement_builder(name: str, questions: Sequence[Question]) -> str:
         asked = sum(q.stem.rstrip().endswith("?") for q in questions)
         return "fill-in-the-blank" if asked > 0.75 * len(questions) else "append"
     if name not in BUILDERS:
-        raise UserError(f"unknown statement builder {name!r}.{did_you_mean(name, [*BUILDERS, 'auto'])}")
+        raise UserError(f"unknown statement builder {shortened(name)}.{did_you_mean(shown(name), [*BUILDERS, 'auto'])}")
     return name
 
 
 def prepare(
-    source: str | Path, graph: KnowledgeGraph, folder: str | Path, options: PrepareOptions = PrepareOptions()
+    questions: Any,
+    graph: KnowledgeGraph | str | Path,
+    folder: str | Path,
+    options: PrepareOptions = PrepareOptions(),
+    **changes: Any,
 ) -> PreparedData:
     """Ground questions in a graph, extract the subgraphs of their choices, and write both to ``folder``.
 
     Args:
-        source: A YAML file that declares a dataset, a folder with train, dev and test files, or one file of questions.
-        graph: A graph that is saved in a folder.
+        questions: A YAML file that declares a dataset, a folder with train, dev and test files, or one file of questions. Or rows
+            in memory as :func:`mhgrn.questions_from` takes them, also by split: ``{"train": rows, "dev": rows}``. One file, or
+            rows without a split, become the split ``test``, unless ``split`` divides them.
+        graph: A graph that is saved in a folder, or the folder.
         folder: The folder to write. Prepared data that is already there is replaced.
         options: See :class:`PrepareOptions`.
+        changes: Fields of ``options`` with other values, for example ``split=(0.8, 0.1, 0.1)``.
 
     >>> from tempfile import mkdtemp
     >>> place = Path(mkdtemp())
     >>> graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school"), ("desk", "AtLocation", "school")])
     >>> graph.save(place / "graph")
-    >>> _ = (place / "questions.jsonl").write_text('{"question": "Where does a child sit?", "choices": ["desk", "moon"]}')
-    >>> data = prepare(place / "questions.jsonl", graph, place / "prepared")
+    >>> data = prepare([{"question": "Where does a child sit?", "choices": ["desk", "moon"]}], graph, place / "prepared")
     >>> [graph.name(concept) for concept in data.subgraph(0).concepts]
     ['child', 'desk', 'school']
     """
-    folder = Path(folder)
+    if not isinstance(options, PrepareOptions):
+        raise TypeError(f"options should be PrepareOptions, not {type(options).__name__}.")
+    options = replace(options, **changes)
+    limits = SubgraphLimits(options.max_nodes, options.max_degree, options.max_facts)
+    folder = folder_path(folder, "folder")
     check_replaceable(folder, MARKER, HOLDS)
+    if not isinstance(graph, KnowledgeGraph):
+        graph = KnowledgeGraph.load(folder_path(graph, "graph"))
     if graph.folder is None:
         raise UserError("save the graph first; prepared data stores the folder of its graph.")
-    declared = Dataset.find(source, options.dataset)
-    splits = read_splits(declared)
-    questions = [q for split in splits.values() for q in split]
-    if not questions:
-        raise UserError(f"{source} contains no questions.")
-    statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, questions)
-    limits = SubgraphLimits(options.max_nodes, options.max_degree)
+    declared, splits = splits_from(questions, options.dataset)
+    if not any(splits.values()):
+        raise UserError(f"{questions} contains no questions." if isinstance(questions, str | Path) else "there are no questions.")
+    if options.split is not None:
+        splits = divide(splits, options.split, options.seed)
+    asked = [q for split in splits.values() for q in split]
+    statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, asked)
     settings = options.settings(statement)
-    rows = [_row(q) for q in questions]
+    rows = [_row(q) for q in asked]
     with new_folder(folder, MARKER, HOLDS) as partial, _short_garbage_collection():
         encoded = map(json.JSONEncoder(ensure_ascii=False).encode, rows)
-        write_text(partial / "questions.jsonl", "".join(f"{row}\n" for row in encoded))
-        total = sum(len(q.choices) for q in questions)
+        write_text(partial / QUESTIONS, "".join(f"{row}\n" for row in encoded))
+        total = sum(len(q.choices) for q in asked)
         occurs = np.zeros(len(graph), dtype=np.bool_)
-        grounded = _grounded(questions, Grounder(graph), statement)
-        written = _write_subgraphs(partial, extract_all(graph, grounded, limits, options.workers), total, occurs)
+        grounded = _grounded(asked, Grounder(graph), statement)
+        written = _write_subgraphs(partial, extract_all(graph, grounded, limits, options.workers), total, occurs, limits)
         save_array(partial / "used.npy", np.flatnonzero(occurs))
         counts = {split: len(found) for split, found in splits.items()}
         about = {
             "format": FORMAT,
             "dataset": declared.name,
+            **({} if options.split is None else {"divided": {"split": list(options.split), "seed": options.seed}}),
             "splits": counts,
             "statements": total,
             "graph": str(graph.folder.absolute()),
@@ -258,6 +405,13 @@ def prepare(
         }
         write_json(partial / MARKER, about)
     return PreparedData.load(folder)
+
+
+def folder_path(value: object, name: str) -> Path:
+    """The argument ``name`` as a path."""
+    if not isinstance(value, str | PathLike):
+        raise TypeError(f"{name} should be the path of a folder, not {type(value).__name__}.")
+    return Path(value)
 
 
 @contextmanager
@@ -286,7 +440,9 @@ class _Written(NamedTuple):
     nodes_fingerprint: str  # of the nodes of all subgraphs; with the graph they determine the facts
 
 
-def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_]) -> _Written:
+def _write_subgraphs(
+    folder: Path, subgraphs: Iterable[Subgraphs], total: int, occurs: NDArray[np.bool_], limits: SubgraphLimits
+) -> _Written:
     """Write the columns of all subgraphs, and mark their concepts in ``occurs``."""
     digests = {name: hashlib.sha256() for name in ("concepts", "types")}
     sizes: dict[str, list[Ints]] = {"nodes": [], "facts": [], "cut": []}
@@ -323,6 +479,7 @@ def _write_subgraphs(folder: Path, subgraphs: Iterable[Subgraphs], total: int, o
         "nodes a statement": spread(nodes),
         "facts a statement": spread(facts),
         **({"nodes cut a statement": spread(cut)} if cut.any() else {}),
+        **({limits.default_limit: int((cut > 0).sum())} if cut.any() and limits.default_limit else {}),
     }
     return _Written(report, fingerprint(node_ptr, *(digest.digest() for digest in digests.values())))
 

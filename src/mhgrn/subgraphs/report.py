@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.jit import kernel
+from mhgrn.errors import UserError
 from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.lemmas import lemmatize
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 from mhgrn.progress import track
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData, spread
 
 FORMAT = 1
+MOST_HOPS = 16  # of counted paths
 BINS = 20  # groups of statements with similar numbers of nodes
 COUNTED = {
     "question_to_answer": "walks of K edges from a question concept to an answer concept",
@@ -59,6 +62,7 @@ def count_all_walks(data: PreparedData, hops: int) -> Floats:
     types, head, tail = (data.columns[name] for name in ("types", "head", "tail"))
 
     def count(start: int) -> None:
+        data.ensure(start, min(start + 256, total))
         _count_walks(data.node_ptr, data.edge_ptr, types, head, tail, start, min(start + 256, total), out)
 
     with ThreadPoolExecutor() as pool:
@@ -182,6 +186,8 @@ def report(data: PreparedData, hops: int = 5, kg: str | Path | None = None) -> R
         hops: Length of the longest paths to count.
         kg: Folder of the graph, if it has moved.
     """
+    if isinstance(hops, bool) or not isinstance(hops, int) or not 1 <= hops <= MOST_HOPS:
+        raise UserError(f"hops is {shortened(hops)}; it should be an integer from 1 to {MOST_HOPS}.")
     found = summary(data)
     if any(question.concept is not None for question in data.questions):
         found["question_concept"] = question_concepts_found(data, data.load_graph(kg))

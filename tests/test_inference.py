@@ -342,3 +342,20 @@ def test_texts_are_encoded_once(qa: QuestionAnswerer, monkeypatch: pytest.Monkey
     monkeypatch.setattr(mhgrn.scoring, "MEMORIZED", 8)
     few = [answer.probabilities for answer in qa.ask_many(MIXED, batch_size=2)]
     assert few == [pytest.approx(qa.answer(q).probabilities, abs=1e-5) for q in MIXED]
+
+
+def test_a_subgraph_that_a_default_limit_cuts_is_noted(
+    qa: QuestionAnswerer, small_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No question of the tests reaches the limit itself."""
+    assert not any("concepts left out" in note for note in qa.ask(*ASKED).notes)
+    monkeypatch.setattr("mhgrn.subgraphs.extract.DEFAULT_NODES", 4)
+    (note,) = [note for note in qa.ask(*ASKED).notes if "concepts left out" in note]
+    assert note.startswith("the subgraph of a choice is cut to 4 nodes and 250,000 facts; concepts left out: schoolroom (")
+
+
+@pytest.mark.parametrize("limits", [{"max_nodes": -5}, {"max_degree": -1}, {"max_nodes": "200"}, {"max_facts": 10**30}])
+def test_a_run_with_impossible_limits_is_refused(qa: QuestionAnswerer, limits: dict[str, Any]) -> None:
+    run = replace(qa.run, about=qa.run.about | {"data": qa.run.about["data"] | limits})
+    with pytest.raises(UserError, match="it should be an integer from"):
+        QuestionAnswerer(run)

@@ -84,7 +84,7 @@ def graph_files(files: dict[str, str]) -> dict[str, str]:
 FOLDERS: dict[str, tuple[list[str], type[KnowledgeGraph] | type[PreparedData]]] = {
     "build": (["kg", "build", "{triples}", "--weights"], KnowledgeGraph),
     "merge": (["kg", "merge", "{project}/graph", "{facts}"], KnowledgeGraph),
-    "prepare": (["prepare", "{questions}", "--kg", "{project}/graph"], PreparedData),
+    "prepare": (["prepare", "{questions}", "--kg", "{project}/graph", "--force"], PreparedData),
 }
 
 
@@ -238,7 +238,7 @@ def test_training_replaces_the_partial_folder_of_a_killed_process(own: Project, 
 FULL: dict[str, Callable[[Project], list[object]]] = {
     "build": lambda p: ["kg", "build", HERE / "facts.tsv", "-o", p.graph],
     "shuffle": lambda p: ["kg", "shuffle-relations", p.graph, "-o", p.graph],
-    "prepare": lambda p: ["prepare", p.questions, "--kg", p.graph, "-o", p.data],
+    "prepare": lambda p: ["prepare", p.questions, "--kg", p.graph, "-o", p.data, "--force"],
     "predict": lambda p: ["predict", p.run, p.questions / "test.jsonl", "-o", p.root / "answers.jsonl"],
     "train": lambda p: ["train", "--data", p.data, "-o", p.run, "--force", *TINY],
     "train, writing caches": lambda p: (

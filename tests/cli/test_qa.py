@@ -72,7 +72,7 @@ def test_predict_agrees_with_eval(project: Project, here: Command, tmp_path: Pat
 )
 def test_answering_reads_the_subgraphs_of_preparing(options: list[str], own: Project, here: Command) -> None:
     """Options of `prepare` hold for the run's new questions too."""
-    assert here("prepare", own.questions, "--kg", own.graph, "-o", own.data, *options).code == 0
+    assert here("prepare", own.questions, "--kg", own.graph, "-o", own.data, "--force", *options).code == 0
     assert here("train", "--data", own.data, "-o", own.run, "--force", "--set", "training.epochs=1").code == 0
     data, answerer = PreparedData.load(own.data), load(own.run)
     for number in data.split("test"):

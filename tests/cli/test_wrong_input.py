@@ -50,7 +50,7 @@ def build(p: Project, text: str | bytes, *more: object, name: str = "facts.tsv")
 
 
 def prepare(p: Project, text: str | bytes) -> list[object]:
-    return ["prepare", written(p.root / "asked.jsonl", text), "--kg", p.graph, "-o", p.data]
+    return ["prepare", written(p.root / "asked.jsonl", text), "--kg", p.graph, "-o", p.data, "--force"]
 
 
 def predict(p: Project, text: str | bytes) -> list[object]:
@@ -338,14 +338,18 @@ QUESTION_CASES = [
         "training questions whose answers are called otherwise",
         lambda p: (
             written(p.questions / "train.jsonl", question().replace("answerKey", "answer_key")),
-            ["prepare", p.questions, "--kg", p.graph, "-o", p.data],
+            ["prepare", p.questions, "--kg", p.graph, "-o", p.data, "--force"],
         )[1],
         ("no training question", "answerKey or answer"),
     ),
-    Case("missing questions", lambda p: ["prepare", p.root / "no", "--kg", p.graph, "-o", p.data], ("{root}/no does not exist",)),
+    Case(
+        "missing questions",
+        lambda p: ["prepare", p.root / "no", "--kg", p.graph, "-o", p.data, "--force"],
+        ("{root}/no does not exist",),
+    ),
     Case(
         "folder without splits",
-        lambda p: ["prepare", p.graph, "--kg", p.graph, "-o", p.data],
+        lambda p: ["prepare", p.graph, "--kg", p.graph, "-o", p.data, "--force"],
         ("{root}/graph contains no train*, dev* or test* file",),
     ),
     Case("no question", lambda p: prepare(p, "\n\n"), ("{root}/asked.jsonl contains no questions",)),
@@ -372,14 +376,17 @@ QUESTION_CASES = [
     Case("prepare: output is a graph", lambda p: [*prepare(p, question())[:-1], p.graph], ("{root}/graph", "name another folder")),
     Case(
         "two files for a split",
-        lambda p: (written(p.questions / "train2.jsonl", question()), ["prepare", p.questions, "--kg", p.graph, "-o", p.data])[1],
+        lambda p: (
+            written(p.questions / "train2.jsonl", question()),
+            ["prepare", p.questions, "--kg", p.graph, "-o", p.data, "--force"],
+        )[1],
         ("2 files for train", "train.jsonl, train2.jsonl", "keep one"),
     ),
     Case(
         "in-house ids unknown",
         lambda p: (
             written(p.questions / "inhouse_split_qids.txt", "nobody\n"),
-            ["prepare", p.questions, "--kg", p.graph, "-o", p.data],
+            ["prepare", p.questions, "--kg", p.graph, "-o", p.data, "--force"],
         )[1],
         ("{root}/questions/inhouse_split_qids.txt", "nobody"),
     ),

@@ -50,7 +50,7 @@ def build(p: Project, text: str | bytes, *more: object, name: str = "facts.tsv")
 
 
 def prepare(p: Project, text: str | bytes) -> list[object]:
-    return ["prepare", written(p.root / "asked.jsonl", text), "--kg", p.graph, "-o", p.data, "--force"]
+    return ["prepare", written(p.root / "asked.jsonl", text), "--kg", p.graph, "--force", "-o", p.data]
 
 
 def predict(p: Project, text: str | bytes) -> list[object]:

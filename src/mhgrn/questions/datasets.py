@@ -8,6 +8,7 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.printing import shortened
 from mhgrn.questions.fields import FieldNames, as_list
 from mhgrn.questions.reader import READERS, QuestionReader, endings, format_of
 from mhgrn.settings import Settings, read_yaml, validation_message
@@ -79,7 +80,8 @@ class Dataset(Settings):
                 raise UserError(f"{dataset}: {error}") from None
         built_in = {Path(file.name).stem: file for file in resources.files("mhgrn.questions").joinpath("declared").iterdir()}
         if str(dataset) not in built_in:
-            raise UserError(f"{str(dataset)!r} is neither a YAML file nor a known dataset.{did_you_mean(str(dataset), built_in)}")
+            near = did_you_mean(str(dataset), built_in)
+            raise UserError(f"{shortened(str(dataset))} is neither a YAML file nor a known dataset.{near}")
         return cls.of(yaml.safe_load(built_in[str(dataset)].read_text(encoding="utf-8")))
 
     @classmethod

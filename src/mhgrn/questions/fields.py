@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mhgrn.errors import UserError
+from mhgrn.printing import shortened, shown
 from mhgrn.questions.reader import Row
 from mhgrn.settings import Settings
 
@@ -82,12 +83,12 @@ class FieldNames(Settings):
                 return texts, labels if isinstance(labels, list) else []
             return _without_empty_end(list(value.items()))
         if not isinstance(value, list):
-            raise UserError(f"{name} is not a list of choices but {value!r}.")
+            raise UserError(f"{name} is not a list of choices but {shortened(value)}.")
         if not all(isinstance(choice, dict) for choice in value):
             return value, []
         texts = [value_at(choice, self.choice_text) for choice in value]
         if texts and all(text is None for text in texts):
-            found = ", ".join(value[0])
+            found = shown(", ".join(value[0]))
             raise UserError(f"the {name} have no field {self.choice_text!r} but {found}; declare `choice_text` in YAML.")
         return texts, [value_at(choice, self.choice_label) for choice in value]
 
@@ -99,12 +100,12 @@ class FieldNames(Settings):
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # columns of integers with missing values are read as floats
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise UserError(f"the {name} is neither a label, a number nor a text but {value!r}.")
+            raise UserError(f"the {name} is neither a label, a number nor a text but {shortened(value)}.")
         key = str(value).strip()
         if self.answer_as.startswith("index"):
             start = int(self.answer_as[-1])
             if not (key.isascii() and key.isdecimal() and start <= int(key) < start + len(texts)):
-                raise UserError(f"the {name} {value!r} is not a number from {start} to {start + len(texts) - 1}.")
+                raise UserError(f"the {name} {shortened(value)} is not a number from {start} to {start + len(texts) - 1}.")
             return int(key) - start
         same: list[int] = []
         if self.answer_as != "text":
@@ -115,11 +116,12 @@ class FieldNames(Settings):
         if len(same) == 1:
             return same[0]
         if same:
-            raise UserError(f"the {name} {value!r} is the text of choices {' and '.join(str(i + 1) for i in same)}; use its label.")
-        names = "choices" if self.answer_as == "text" else f"labels {', '.join(labels)}"
+            places = shown(" and ".join(str(i + 1) for i in same))
+            raise UserError(f"the {name} {shortened(value)} is the text of choices {places}; use its label.")
+        names = "choices" if self.answer_as == "text" else f"labels {shown(', '.join(labels))}"
         nor = ", nor a choice's text" if self.answer_as == "auto" else ""
         hint = " If it is an index, declare `answer_as: index-from-0` or `index-from-1`." if key.isdecimal() else ""
-        raise UserError(f"the {name} {value!r} is none of the {names}{nor}.{hint}")
+        raise UserError(f"the {name} {shortened(value)} is none of the {names}{nor}.{hint}")
 
 
 def value_at(row: Row, name: str) -> Any:
@@ -148,7 +150,7 @@ def first(row: Row, names: Sequence[str], needed: str = "") -> tuple[str, Any]:
 
 
 def lacks(row: Row, names: Sequence[str], what: str) -> str:
-    has = ", ".join(map(str, row)) or "no fields"
+    has = shown(", ".join(map(str, row))) or "no fields"
     return f"no {what}: looked for {' or '.join(names)}; the row has {has}. Declare its name under `fields` in YAML."
 
 
@@ -183,6 +185,5 @@ def _in_columns(row: Row, names: Sequence[str]) -> tuple[list[Any], list[Any]] |
 
 def _without_empty_end(choices: list[tuple[str, Any]]) -> tuple[list[Any], list[Any]]:
     """Texts and labels, without empty ones at the end: a question may have fewer choices than the table has columns."""
-    while choices and is_empty(choices[-1][1]):
-        choices = choices[:-1]
-    return [text for _, text in choices], [label for label, _ in choices]
+    end = next((i + 1 for i in reversed(range(len(choices))) if not is_empty(choices[i][1])), 0)
+    return [text for _, text in choices[:end]], [label for label, _ in choices[:end]]

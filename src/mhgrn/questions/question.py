@@ -8,6 +8,7 @@ from typing import Any, Self
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import normalized
 from mhgrn.grounding.statements import BLANKS
+from mhgrn.printing import shortened, shown
 from mhgrn.questions.fields import FieldNames, first, is_empty, letter
 
 # Limits that bound the time and memory of an answer. Ordinary questions have a few hundred characters.
@@ -57,7 +58,7 @@ class Question:
         'Where would a child sit at a desk?'
         """
         if isinstance(choices, str) or not isinstance(choices, Sequence):
-            raise UserError(f"the choices are {choices!r}; give a list of texts.")
+            raise UserError(f"the choices are {shortened(choices)}; give a list of texts.")
         return cls("", *checked(stem, list(choices)))
 
     @classmethod
@@ -77,10 +78,10 @@ class Question:
         given, labels = fields.choices_of(values)
         stem, choices = checked(stem, given, may_repeat=True)  # some published datasets repeat a choice
         for label in labels:
-            if _SURROGATE.search(label):
-                raise UserError(f"the label {label!r} contains half a character (a lone surrogate).")
+            if label:
+                _short("a label", label)
         if len(set(labels)) < len(labels):
-            raise UserError(f"two choices have the same label ({', '.join(labels)}).")
+            raise UserError(f"two choices have the same label ({shown(', '.join(labels))}).")
         context = [_cleaned(name, first(values, [name], name)[1]) for name in fields.context]
         sentences = [text if text.endswith((".", "!", "?")) else f"{text}." for text in context]
         _, concept = first(values, fields.concept)
@@ -90,7 +91,7 @@ class Question:
             choices,
             fields.answer_of(values, choices, labels),
             labels,
-            None if is_empty(concept) else _cleaned("the concept", concept),
+            None if is_empty(concept) else _short("the concept", concept),
         )
 
     def label(self, choice: int) -> str:
@@ -107,7 +108,7 @@ def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple
     _check_size(cleaned, texts)
     if len(set(texts)) < len(texts) and not may_repeat:
         repeated = next(text for text in texts if texts.count(text) > 1)
-        raise UserError(f"the choice {repeated!r} is given twice.")
+        raise UserError(f"the choice {shortened(repeated)} is given twice.")
     return cleaned, texts
 
 
@@ -135,7 +136,7 @@ def _length(what: str, text: str, most: int) -> int:
 
 def _cleaned(what: str, text: object) -> str:
     if text is not None and not isinstance(text, str):
-        raise UserError(f"{what} is not text but {text!r}.")
+        raise UserError(f"{what} is not text but {shortened(text)}.")
     if text is None or not text.strip():
         raise UserError(f"{what} is empty.")
     if not text.isascii() and _SURROGATE.search(text):
@@ -143,10 +144,17 @@ def _cleaned(what: str, text: object) -> str:
     return text.strip()
 
 
+def _short(what: str, text: object) -> str:
+    """An id, a label or a concept."""
+    cleaned = _cleaned(what, text)
+    _length(what, cleaned, LONGEST_CHOICE)
+    return cleaned
+
+
 def _id(row: dict[str, Any], number: int, fields: FieldNames) -> str:
     name, value = first(row, fields.id, "id" if "id" in fields.model_fields_set else "")
     if not name and not any(name in row for name in fields.id):
         return str(number)
     if isinstance(value, bool) or not isinstance(value, str | int | None):
-        raise UserError(f"the {name} is neither text nor an integer but {value!r}.")
-    return _cleaned("the id", None if value is None else str(value))
+        raise UserError(f"the {name} is neither text nor an integer but {shortened(value)}.")
+    return _short("the id", None if value is None else str(value))

@@ -10,6 +10,10 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 from mhgrn.errors import UserError
 from mhgrn.plugins import Plugins
+from mhgrn.printing import shortened
+
+LONGEST_LINE = 1 << 24  # characters
+LARGEST_JSON = 1 << 28  # bytes of a file of JSON, which is read at once
 
 Row = dict[str, Any]
 NumberedRow = tuple[int, Row | UserError]
@@ -107,9 +111,20 @@ def decoded(file: BinaryIO, newline: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline=newline)
 
 
+def lines_of(file: BinaryIO, path: Path, newline: str) -> Iterator[str]:
+    """The lines of a text file, see :func:`decoded`. A line without end is not read into memory."""
+    text = decoded(file, newline)
+    number = 0
+    while line := text.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise UserError(f"{path}:{number}: the line has more than {LONGEST_LINE:,} characters.")
+        yield line
+
+
 def is_utf8(text: str) -> bool:
     return not _NOT_UTF8.search(text)
 
 
 def as_row(value: object) -> Row | UserError:
-    return value if isinstance(value, dict) else UserError(f"not a JSON object (`{{…}}`): {str(value)[:40]}.")
+    return value if isinstance(value, dict) else UserError(f"not a JSON object (`{{…}}`): {shortened(value, 40)}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.errors import UserError
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 from mhgrn.questions.datasets import Dataset
 from mhgrn.questions.question import Question
 from mhgrn.questions.reader import Row, read_rows
@@ -135,8 +135,10 @@ def questions_from(rows: Any, dataset: str | Path | Dataset | None = None) -> It
             continue
         try:
             if not isinstance(row, Mapping):
-                raise UserError(f"neither a dictionary nor a Question but {str(row)[:40]!r}.")
+                raise UserError(f"neither a dictionary nor a Question but {shortened(row)}.")
             yield _question({str(name): _as_python(value) for name, value in row.items()}, number, declared)
+        except RecursionError:
+            raise UserError(f"row {number}: nested too deeply.") from None
         except UserError as error:
             raise UserError(f"row {number}: {error}") from None
 
@@ -247,7 +249,7 @@ def _divided(questions: list[Question], file: Path) -> tuple[list[Question], lis
     except UnicodeDecodeError as error:
         raise UserError(f"{file}: not UTF-8 text ({error.reason}).") from None
     if missing := ids - {q.id for q in questions}:
-        raise UserError(f"{file}: {len(missing)} ids are not in the training set, e.g. {min(missing)}.")
+        raise UserError(f"{file}: {len(missing)} ids are not in the training set, e.g. {shown(min(missing))}.")
     return [q for q in questions if q.id in ids], [q for q in questions if q.id not in ids]
 
 
@@ -267,7 +269,7 @@ def _read(files: Iterable[Path], dataset: Dataset) -> Iterator[Question | UserEr
                 if question.id in seen:
                     file, earlier = seen[question.id]
                     where = earlier if file == path else f"{earlier} of {file}"
-                    raise UserError(f"the id {question.id!r} is already used in {where}.")
+                    raise UserError(f"the id {shortened(question.id)} is already used in {where}.")
             except UserError as error:
                 yield UserError(f"{reader.place(path, number)}: {error}")
                 continue

@@ -1,12 +1,14 @@
 """CSV: a header, then one question per row."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
 from mhgrn.errors import UserError
-from mhgrn.questions.reader import NumberedRow, QuestionReader, decoded, is_utf8
+from mhgrn.printing import shortened
+from mhgrn.questions.reader import NumberedRow, QuestionReader, is_utf8, lines_of
 
 
 class CSVReader(QuestionReader):
@@ -15,7 +17,7 @@ class CSVReader(QuestionReader):
     usual_delimiter: ClassVar[str] = ","
 
     def rows(self, file: BinaryIO, path: Path) -> Iterator[NumberedRow]:
-        reader = csv.reader(decoded(file, ""), delimiter=self.delimiter or self.usual_delimiter, strict=True)
+        reader = csv.reader(lines_of(file, path, ""), delimiter=self.delimiter or self.usual_delimiter, strict=True)
         names: list[str] | None = None
         while True:
             number = reader.line_num + 1
@@ -44,6 +46,6 @@ def _header(cells: list[str], place: str) -> list[str]:
     names = [cell.strip() for cell in cells]
     if not all(map(is_utf8, names)):
         raise UserError(f"{place}: not UTF-8 text.")
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"{place}: two columns are named {repeated[0]!r}.")
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise UserError(f"{place}: two columns are named {shortened(repeated[0])}.")
     return names

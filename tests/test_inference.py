@@ -1,7 +1,9 @@
 """Questions are answered from text to paths and effects, one at a time or in batches."""
 
 import json
+import random
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -339,7 +341,7 @@ def test_texts_are_encoded_once(qa: QuestionAnswerer, monkeypatch: pytest.Monkey
     monkeypatch.setattr(qa.run.encoder, "embed", lambda texts: encoded.extend(texts) or embed(texts))
     list(qa.ask_many(MIXED[:4] * 3, batch_size=3))
     assert sorted(encoded) == sorted({text for q in MIXED[:4] for text in (q.stem, *q.choices)})
-    monkeypatch.setattr(mhgrn.scoring, "MEMORIZED", 8)
+    monkeypatch.setattr(mhgrn.scoring, "MEMORIZED", 8000)
     few = [answer.probabilities for answer in qa.ask_many(MIXED, batch_size=2)]
     assert few == [pytest.approx(qa.answer(q).probabilities, abs=1e-5) for q in MIXED]
 
@@ -359,3 +361,57 @@ def test_a_run_with_impossible_limits_is_refused(qa: QuestionAnswerer, limits: d
     run = replace(qa.run, about=qa.run.about | {"data": qa.run.about["data"] | limits})
     with pytest.raises(UserError, match="it should be an integer from"):
         QuestionAnswerer(run)
+
+
+def test_memorized_texts_are_bounded_in_bytes(qa: QuestionAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mhgrn.scoring, "MEMORIZED", 30_000)
+    memory, sizes = mhgrn.scoring.TextMemory(qa.scorer), []
+    for number in range(9):
+        with torch.inference_mode():
+            memory.text([f"Where is {number}?"] * 2, [f"{number} " * 5000, "sea"])
+        sizes.append(memory.bytes)
+    assert 30_000 < max(sizes) < 60_000
+    assert min(sizes) > 10_000
+
+
+Asked = tuple[str, list[str], list[tuple[str, str, str]]]
+
+
+def _questions_of(graph: KnowledgeGraph, count: int) -> list[Asked]:
+    """Different questions, half of them with extra facts about concepts that the graph lacks."""
+    names = list(graph.names)
+    found: list[Asked] = []
+    for number in range(count):
+        rng = random.Random(number)
+        one, other, *choices = (name.replace("_", " ") for name in rng.sample(names, 5))
+        new = f"zork{number % 7}"
+        facts = [(new, "IsA", rng.choice(names)), (rng.choice(names), "AtLocation", new)] if number % 2 else []
+        found.append((f"Where would a {one} and a {other} find {new}?", choices, facts))
+    return found
+
+
+def _assert_threads_agree(run: Run, asked: list[Asked], threads: int) -> None:
+    """Ask the questions in one thread, then in many, warm and cold, then in one again: the answers are equal bit for bit."""
+    warm = QuestionAnswerer(run)
+    alone = [warm.ask(*one) for one in asked]
+    for qa in (warm, QuestionAnswerer(Run.load(run.folder))):
+        with ThreadPoolExecutor(threads) as pool:
+            together = list(pool.map(lambda one, qa=qa: qa.ask(*one), asked))  # type: ignore[misc]
+        assert [number for number, (a, b) in enumerate(zip(alone, together, strict=True)) if a != b] == []
+        assert [qa.ask(*one) for one in asked[:20]] == alone[:20]
+
+
+@pytest.fixture(scope="module")
+def run_with_names(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run whose node features a text encoder computes when a question needs them."""
+    config = Config.of({"training": {"epochs": 1}, "features": "names"})
+    return train(small_data, config, tmp_path_factory.mktemp("names") / "run", starter_graph)
+
+
+def test_threads_ask_one_answerer(run_with_names: Run, eager_switching: None) -> None:
+    _assert_threads_agree(run_with_names, _questions_of(run_with_names.graph, 48), threads=8)
+
+
+@pytest.mark.long
+def test_sixteen_threads_ask_eight_thousand_questions(run_with_names: Run, eager_switching: None) -> None:
+    _assert_threads_agree(run_with_names, _questions_of(run_with_names.graph, 16 * 500), threads=16)

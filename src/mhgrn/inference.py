@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
-from threading import Lock
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -134,7 +133,6 @@ class QuestionAnswerer:
         self._knowledge = self._knowledge_of(run.graph)
         self._statement = run.about["data"].get("statement", "auto")
         self._first_head = run.config.preset == "as_published"
-        self._lock = Lock()  # grounding, extraction and features keep scratch arrays
 
     def ask(
         self,
@@ -229,8 +227,8 @@ class QuestionAnswerer:
         """Ground, extract and encode the statements of questions: everything that comes before the model."""
         stems = [question.stem for question in questions for _ in question.choices]
         choices = [choice for question in questions for choice in question.choices]
-        with self._lock, torch.inference_mode():
-            subgraphs = self._subgraphs(questions, knowledge)
+        subgraphs = self._subgraphs(questions, knowledge)
+        with torch.inference_mode():
             graphs = self.scorer.graphs(subgraphs, knowledge.graph)
             text, truncated = memory.text(stems, choices)
         return _Prepared(questions, knowledge, subgraphs, graphs, text, truncated)

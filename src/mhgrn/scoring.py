@@ -6,6 +6,7 @@ A statement is a question with one of its choices. Its text becomes a vector s, 
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from sys import getsizeof
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -25,7 +26,8 @@ CPU = torch.device("cpu")
 ROUNDING = 2e-6  # of a score in float32, relative; the last digits depend on the batch
 GROUP_COST = 32  # of running the text encoder once, in tokens
 GROUP_TOKENS = 2048  # of texts encoded at once; bounds the memory
-MEMORIZED = 200_000  # texts; their vectors take a few hundred megabytes
+MEMORIZED = 256 << 20  # bytes of texts and their vectors
+ENTRY = 500  # bytes of a memorized text beside its letters and its vector
 
 
 class TextVectors(NamedTuple):
@@ -131,43 +133,30 @@ class TextMemory:
         self.scorer, self.encoder = scorer, scorer.run.encoder
         graph_encoder = scorer.run.model.graph_encoder
         self._is_used = graph_encoder.uses_text and not graph_encoder.uses_tokens and self.encoder.encoding == "separate"
-        self._row: dict[str, int] = {}
-        self._vectors: list[Tensor] = []
-        self._truncated: set[str] = set()
+        self._uses_text = graph_encoder.uses_text
+        self._known: dict[str, tuple[Tensor, bool]] = {}  # a text's vector, and whether the text was truncated
+        self.bytes = 0  # of the memorized texts and vectors
 
     def text(self, stems: Sequence[str], choices: Sequence[str]) -> tuple[TextVectors, list[bool]]:
         """The text vectors of statements, and whether each was truncated."""
         if not self._is_used:
-            before = self.encoder.truncated
-            found = self.scorer.text(stems, choices)
-            some = self.encoder.truncated > before
-            return found, [some and self._is_truncated(stem, choice) for stem, choice in zip(stems, choices, strict=True)]
-        texts = {*stems, *choices}
-        if len(self._row) + len(texts) > MEMORIZED:
-            self._row, self._vectors = {}, []
-        self._add(texts - self._row.keys())
-        q, a = (self._vectors[0][[self._row[text] for text in side]] for side in (stems, choices))
-        truncated = self._truncated
-        return TextVectors(match(q, a)), [
-            stem in truncated or choice in truncated for stem, choice in zip(stems, choices, strict=True)
-        ]
+            pairs = zip(stems, choices, strict=True)
+            truncated = self.encoder.are_truncated(list(pairs)) if self._uses_text else [False] * len(stems)
+            return self.scorer.text(stems, choices), truncated
+        if self.bytes > MEMORIZED:
+            self._known, self.bytes = {}, 0
+        self._add({*stems, *choices} - self._known.keys())
+        q, a = ([self._known[text] for text in side] for side in (stems, choices))
+        vectors = match(*(torch.stack([vector for vector, _ in side]) for side in (q, a)))
+        return TextVectors(vectors), [one or other for (_, one), (_, other) in zip(q, a, strict=True)]
 
     def _add(self, texts: set[str]) -> None:
-        if not texts:
-            return
         ordered, most = sorted(texts), self.encoder.settings.max_length
-        lengths = [len(tokens) for tokens in self.encoder.tokenizer(ordered)["input_ids"]]
-        self._truncated |= {text for text, length in zip(ordered, lengths, strict=True) if length > most}
+        lengths = [len(tokens) for tokens in self.encoder.tokenizer(ordered)["input_ids"]] if ordered else []
         for group in group_by_length([min(length, most) for length in lengths]):
-            part = [ordered[i] for i in group]
-            self._row |= {text: len(self._row) + i for i, text in enumerate(part)}
-            self._vectors.append(self.encoder.embed(part).float())
-        self._vectors = [torch.cat(self._vectors)]
-
-    def _is_truncated(self, stem: str, choice: str) -> bool:
-        before = self.encoder.truncated
-        self.encoder.sentences([stem], [choice])
-        return self.encoder.truncated > before
+            vectors = self.encoder.embed([ordered[i] for i in group]).float()
+            self._known |= {ordered[i]: (vector, lengths[i] > most) for i, vector in zip(group, vectors, strict=True)}
+            self.bytes += vectors.nbytes + sum(getsizeof(ordered[i]) + ENTRY for i in group)
 
 
 def group_by_length(lengths: Sequence[int]) -> list[list[int]]:

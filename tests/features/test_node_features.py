@@ -1,5 +1,6 @@
 """Node features: every concept gets its own row, in any order of requests."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -277,3 +278,51 @@ def test_a_graph_in_memory_needs_no_cache(encoder: TextEncoder) -> None:
     features = NameFeatures(KnowledgeGraph.from_facts([("sun", "RelatedTo", "moon")]), encoder)
     features.require_and_keep(np.arange(2))
     assert features.rows(torch.tensor([1])).shape == (1, encoder.width)
+
+
+def test_a_questions_vectors_do_not_depend_on_earlier_questions(starter_graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+    """Text encoders give a text another last digit in another batch; an answer must not depend on what was asked before."""
+    asked = np.random.default_rng(0).choice(len(starter_graph), 40, replace=False)
+    in_memory = KnowledgeGraph(None, starter_graph.about, starter_graph._arrays)
+    together = NameFeatures(in_memory, encoder).rows(torch.from_numpy(asked))
+    several = NameFeatures(in_memory, encoder)
+    for part in np.split(asked[::-1], [1, 4, 9, 30]):
+        several.rows(torch.from_numpy(part.copy()))
+    assert torch.equal(several.rows(torch.from_numpy(asked)), together)
+
+
+def test_a_new_concept_seldom_copies_the_table() -> None:
+    features = RandomFeatures()
+    tables = set()
+    for concept in range(1000):
+        features.rows(torch.tensor([concept]))
+        tables.add(features._known().rows.data_ptr())
+    assert len(tables) <= 12
+
+
+def test_vectors_of_questions_are_bounded_in_bytes_and_those_of_a_training_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mhgrn.features.node_features.KEPT", 100 * 32 * 4)
+    features, exact = RandomFeatures(), RandomFeatures()
+    features.require(np.arange(0, 50, 2))
+    needed = features.rows(torch.arange(0, 50, 2))
+    largest = 0
+    for start in range(0, 3000, 10):
+        asked = torch.arange(start, start + 10)
+        assert torch.equal(features.rows(asked), exact.compute(asked.numpy()))
+        largest = max(largest, features._known().count)
+    assert largest <= 25 + 100 + 10
+    monkeypatch.setattr(features, "compute", lambda _: pytest.fail("computed again"))
+    assert torch.equal(features.rows(torch.arange(0, 50, 2)), needed)
+
+
+def test_threads_get_the_rows_they_ask_for(monkeypatch: pytest.MonkeyPatch, eager_switching: None) -> None:
+    monkeypatch.setattr("mhgrn.features.node_features.KEPT", 300 * 8 * 4)
+    features, exact = RandomFeatures(8), RandomFeatures(8).compute(np.arange(1000))
+
+    def ask(thread: int) -> bool:
+        rng = np.random.default_rng(thread)
+        asked = [torch.from_numpy(rng.integers(0, 1000, 20)) for _ in range(60)]
+        return all(torch.equal(features.rows(concepts), exact[concepts]) for concepts in asked)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(8)))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,34 @@ def test_token_states_are_computed_once(minilm: TextEncoder, tmp_path: Path, mon
     again = TokenStates.compute(minilm, pairs, tmp_path / "tokens")(torch.arange(3))
     assert torch.equal(first.states, again.states)
     assert torch.equal(first.content, again.content)
+
+
+@pytest.mark.parametrize("encoding", ["pair", "separate"])
+@pytest.mark.parametrize("input_format", ["default", "fairseq"])
+def test_truncated_pairs_are_named(tmp_path: Path, input_format: str, encoding: str) -> None:
+    config = TextEncoderSettings(
+        encoder=str(tiny(tmp_path, "bert")), max_length=14, input_format=input_format, encoding=encoding, pooling="mean"
+    )
+    encoder = load_text_encoder(config)
+    pairs = [("where would a child sit", "desk"), ("where would a child sit " * 4, "desk"), ("where", "school yard " * 9)]
+    assert encoder.are_truncated(pairs) == [False, True, True]
+    for pair, expected in zip(pairs, encoder.are_truncated(pairs), strict=True):
+        before = encoder.truncated
+        encoder.sentences(*([text] for text in pair))
+        assert (encoder.truncated > before) == expected
+
+
+def test_threads_share_a_tokenizer(tmp_path: Path, eager_switching: None) -> None:
+    """A tokenizer of the transformers library sets truncation and padding in each call."""
+    encoder = load_text_encoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), max_length=14))
+    short, long = ("where would a child sit", "desk"), ("where would a child sit " * 4, "desk")
+
+    def use(thread: int) -> list[object]:
+        stem, choice = (short, long)[thread % 2]
+        with torch.inference_mode():
+            return [(encoder.are_truncated([(stem, choice)]), encoder.sentences([stem], [choice]).tolist()) for _ in range(30)]
+
+    expected = [use(0)[0], use(1)[0]]
+    with ThreadPoolExecutor(8) as pool:
+        for thread, found in enumerate(pool.map(use, range(8))):
+            assert found == [expected[thread % 2]] * 30

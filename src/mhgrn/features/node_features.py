@@ -1,9 +1,10 @@
 """Node features as a model reads them."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,48 @@ if TYPE_CHECKING:
     from mhgrn.text.encoder import TextEncoder
 
 
+KEPT = 256 << 20  # bytes of the vectors that questions add to a table
+TOGETHER = 8  # names are encoded in multiples of this many, see ``independent``
+
+
+class _Table:
+    """The vectors of some concepts. Rows are only added, so that a thread may read while another, which holds the lock, adds."""
+
+    def __init__(self, dim: int) -> None:
+        self.rows = torch.zeros(0, dim)  # a part of it is used
+        self.row_of: NDArray[np.int32] = np.zeros(0, dtype=np.int32)  # concept → its row + 1, 0 if there is none
+        self.count = 0
+
+    def find(self, concepts: Ints) -> Ints:
+        """The rows of concepts, -1 for those without one."""
+        row_of = self.row_of
+        if not len(row_of):
+            return np.full(len(concepts), -1)
+        return np.where(concepts < len(row_of), row_of[np.minimum(concepts, len(row_of) - 1)], 0).astype(np.int64) - 1
+
+    def add(self, concepts: Ints, vectors: Tensor) -> None:
+        """Add the vectors of new concepts. The table at least doubles when it grows, so that few vectors are copied."""
+        end = self.count + len(concepts)
+        if end > len(self.rows):
+            rows = torch.empty(max(end, 2 * self.count), self.rows.shape[1])
+            rows[: self.count] = self.rows[: self.count]
+            self.rows = rows
+        self.rows[self.count : end] = vectors
+        largest = int(concepts.max(initial=-1)) + 1
+        if largest > len(self.row_of):
+            row_of = np.zeros(max(largest, 2 * len(self.row_of)), dtype=np.int32)
+            row_of[: len(self.row_of)] = self.row_of
+            self.row_of = row_of
+        self.row_of[concepts] = np.arange(self.count + 1, end + 1)  # last: a reader finds only rows that are there
+        self.count = end
+
+    def concepts(self) -> Ints:
+        """The concepts that have a row, ascending."""
+        return np.flatnonzero(self.row_of)
+
+
 class NodeFeatures:
-    """Base class: a table of the features of all concepts that were needed so far.
+    """Base class: a table of the features of all concepts that were needed so far. Several threads may use it.
 
     Concepts from number ``own`` on are not in the stored graph: they were added for one question. Their features are computed from
     their names each time, because another question may use the same number for another concept.
@@ -33,59 +74,104 @@ class NodeFeatures:
     own = sys.maxsize  # number of concepts in the stored graph
 
     def __init__(self) -> None:
-        self._ids: Ints = np.zeros(0, dtype=np.int64)  # sorted
-        self._table = torch.zeros(0, 0)
+        self._table: _Table | None = None
+        self._lock = Lock()  # of the thread that adds to the table
+        self._required = 0  # rows that stay: those that a training needs
 
     def compute(self, concepts: Ints) -> Tensor:
         """The vectors of these concepts: [n, dim] float32."""
         raise NotImplementedError
+
+    def compute_each(self, concepts: Ints) -> Tensor:
+        """The same for a question. Not even the last digit of a vector depends on the other concepts, so an answer does not depend
+        on earlier questions."""
+        return self.compute(concepts)
 
     def of_names(self, names: list[str]) -> Tensor:
         """The vectors of concepts that the stored graph does not have."""
         raise NotImplementedError
 
     def require(self, concepts: Ints) -> None:
-        """Compute the features of these concepts, unless the table has them."""
-        self._have(concepts)
+        """Compute the features of these concepts, unless the table has them, and keep them."""
+        with self._lock:
+            missing = self._missing(concepts)
+            if len(missing):
+                self._add(missing, self.compute(missing))
+            self._required = self._known().count
 
-    def _have(self, concepts: Ints) -> None:
-        missing = self._missing(concepts)
-        if len(missing):
-            self._add(missing, self.compute(missing))
+    def _known(self) -> _Table:
+        if self._table is None:
+            self._table = _Table(self.dim)
+        return self._table
 
     def _missing(self, concepts: Ints) -> Ints:
         """The concepts that the table lacks, ascending."""
         asked = concepts[concepts < self.own]
-        return np.unique(asked[self._find(asked) < 0])
-
-    def _find(self, concepts: Ints) -> Ints:
-        """The rows of concepts in the table, -1 for those that it lacks."""
-        if not len(self._ids):
-            return np.full(len(concepts), -1)
-        places = np.minimum(np.searchsorted(self._ids, concepts), len(self._ids) - 1)
-        return np.where(self._ids[places] == concepts, places, -1)
+        return np.unique(asked[self._known().find(asked) < 0])
 
     def _add(self, concepts: Ints, vectors: Tensor) -> None:
-        ids = np.concatenate([self._ids, concepts])
-        table = torch.cat([self._table.view(-1, self.dim), vectors])
-        order = np.argsort(ids)
-        self._ids, self._table = ids[order], table[torch.from_numpy(order)]
+        self._known().add(concepts, vectors)
+
+    def _vectors_of(self, concepts: Ints) -> Tensor:
+        """The vectors of concepts of the stored graph: [n, dim]."""
+        table = self._known()
+        places = table.find(concepts)
+        if len(places) and places.min() < 0:
+            with self._lock:
+                table = self._with_room()
+                missing = self._missing(concepts)
+                table.add(missing, self.compute_each(missing))
+            places = table.find(concepts)
+        return table.rows.index_select(0, torch.from_numpy(places))  # several times faster than indexing
+
+    def _with_room(self) -> _Table:
+        """The table. One that questions have filled is replaced by a new one with the required rows only."""
+        table = self._known()
+        if (table.count - self._required) * self.dim * 4 > KEPT:
+            concepts = table.concepts()
+            concepts = concepts[table.find(concepts) < self._required]
+            kept = _Table(self.dim)
+            kept.add(concepts, table.rows.index_select(0, torch.from_numpy(table.find(concepts))))
+            self._table = table = kept
+        return table
 
     def rows(self, concepts: Tensor, graph: KnowledgeGraph | None = None) -> Tensor:
         """The features of nodes: [N] → [N, dim]. ``graph`` has the names of concepts that the stored graph lacks."""
         asked = concepts.cpu().numpy()
         is_own = asked < self.own
-        places = self._find(asked[is_own])
-        if len(places) and places.min() < 0:
-            self._have(asked)
-            places = self._find(asked[is_own])
-        found = self._table.view(-1, self.dim).index_select(0, torch.from_numpy(places))  # several times faster than indexing
+        found = self._vectors_of(asked[is_own])
         if graph is None or is_own.all():
             return found
         both = torch.empty(len(asked), self.dim)
         both[torch.from_numpy(is_own)] = found
         both[torch.from_numpy(~is_own)] = self.of_names([graph.name(c) for c in asked[~is_own].tolist()])
         return both
+
+
+def independent(encoder: "TextEncoder", names: Sequence[str], vectors: Callable[[list[str]], Tensor]) -> Tensor:
+    """The vectors of names, such that the last digits of a vector depend on the name only.
+
+    A text encoder's last digits depend on the padding of a text and on the remainder of the number of texts that are encoded
+    together. So only names of the same number of tokens are encoded together, and their number is rounded up.
+
+    Args:
+        encoder: The encoder, which counts tokens.
+        names: Names of concepts.
+        vectors: Gives the vectors of names of the same length, [n] → [n, dim].
+    """
+    ids = encoder.tokenizer([name.replace("_", " ") for name in names])["input_ids"]
+    by_length: dict[int, list[int]] = {}
+    for number, tokens in enumerate(ids):
+        by_length.setdefault(len(tokens), []).append(number)
+    parts, order = [], []
+    for numbers in by_length.values():
+        more = -len(numbers) % TOGETHER
+        parts.append(vectors([names[i] for i in numbers + numbers[-1:] * more])[: len(numbers)])
+        order += numbers
+    joined = torch.cat(parts)
+    result = torch.empty_like(joined)
+    result[order] = joined
+    return result
 
 
 class FileFeatures(NodeFeatures):
@@ -171,18 +257,26 @@ class BuiltFeatures(NodeFeatures):
         if missing:
             instead = "vectors of their names" if self._encoder is not None else "means of their words' vectors"
             say(f"{self.folder.folder}: no vector for {missing:,} of {len(distinct):,} concepts; using {instead}.")
-        self._have(concepts)
+        super().require(concepts)
 
     def compute(self, concepts: Ints) -> Tensor:
+        return self._computed(concepts, self._of_names)
+
+    def compute_each(self, concepts: Ints) -> Tensor:
+        return self._computed(concepts, self.of_names)
+
+    def _computed(self, concepts: Ints, of_names: Callable[[list[str]], Tensor]) -> Tensor:
         row, found = self.folder.find(concepts)
         vectors = torch.empty(len(concepts), self.dim)
         vectors[torch.from_numpy(found)] = torch.from_numpy(self.folder.vectors[row[found]].astype(np.float32))
         if not found.all():
-            names = [self.graph.name(c) for c in concepts[~found].tolist()]
-            vectors[torch.from_numpy(~found)] = self.of_names(names)
+            vectors[torch.from_numpy(~found)] = of_names([self.graph.name(c) for c in concepts[~found].tolist()])
         return vectors
 
     def of_names(self, names: list[str]) -> Tensor:
+        return self._of_names(names) if self._encoder is None else independent(self._encoder, names, self._of_names)
+
+    def _of_names(self, names: list[str]) -> Tensor:
         if self._encoder is None:
             of_words = [mean_of_words(name, self._row_of, lambda: self.folder.mean) for name in names]
             return torch.from_numpy(np.array(of_words, dtype=np.float32))

@@ -13,10 +13,12 @@ from torch.nn import functional
 from mhgrn.errors import UserError, shortage
 from mhgrn.progress import track
 from mhgrn.text.settings import TextEncoderSettings
+from mhgrn.text.tokenizer import SharedTokenizer
 from mhgrn.text.tokens import Tokens
 
 BATCH = 64
 IGNORED_CONFIG = ("transformers_version", "torch_dtype", "dtype", "architectures")  # entries that say how a model was saved
+SINGLE_SEPARATOR = ("fairseq", "no_extra_sep")  # input formats
 COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # their first two positions are unused
 
 
@@ -55,7 +57,8 @@ class TextEncoder(nn.Module):
     def __init__(self, settings: TextEncoderSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.tokenizer, self.model, self._model_config, is_sentence_encoder = self.load()
+        tokenizer, self.model, self._model_config, is_sentence_encoder = self.load()
+        self.tokenizer = SharedTokenizer(tokenizer)
         self.encoding: Literal["separate", "pair"] = (
             ("separate" if is_sentence_encoder else "pair") if settings.encoding == "auto" else settings.encoding
         )
@@ -151,6 +154,25 @@ class TextEncoder(nn.Module):
     def _count_truncated(self, inputs: Any) -> None:
         self.truncated += sum(bool(text.overflowing) for text in inputs.encodings or ())
 
+    def are_truncated(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Whether each (stem, choice) pair is longer than ``max_length``, or one of its texts if these are encoded separately."""
+        most = self.settings.max_length
+        if self.encoding == "separate":
+            texts = sorted({text for pair in pairs for text in pair})
+            long = {text for text, ids in zip(texts, self.tokenizer(texts)["input_ids"], strict=True) if len(ids) > most}
+            return [stem in long or choice in long for stem, choice in pairs]
+        first, second = self._sides(*zip(*pairs, strict=True))
+        if self.settings.input_format in SINGLE_SEPARATOR:
+            sides = (self.tokenizer(side, add_special_tokens=False)["input_ids"] for side in (first, second))
+            return [len(a) + len(b) > most - 3 for a, b in zip(*sides, strict=True)]
+        return [len(ids) > most for ids in self.tokenizer(first, second)["input_ids"]]
+
+    def _sides(self, stems: Sequence[str], choices: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The two texts of each pair as the model reads them."""
+        prefixed = self.settings.input_format in ("add_qa_prefix", "fairseq")
+        first = [f"Q: {stem}" if prefixed else stem for stem in stems]
+        return first, [f" A: {choice}" if prefixed else f" {choice}" for choice in choices]
+
     def _content(self, inputs: Any) -> Tensor:
         """Which tokens belong to the text: neither padding nor special tokens."""
         special = [i for i in self.tokenizer.all_special_ids if i != self.tokenizer.unk_token_id]
@@ -199,10 +221,8 @@ class TextEncoder(nn.Module):
         return match(vectors[q], vectors[a]), tokens
 
     def encode_pairs(self, stems: Sequence[str], choices: Sequence[str]) -> "Encoded":
-        prefixed = self.settings.input_format in ("add_qa_prefix", "fairseq")
-        first = [f"Q: {stem}" if prefixed else stem for stem in stems]
-        second = [f" A: {choice}" if prefixed else f" {choice}" for choice in choices]
-        if self.settings.input_format in ("fairseq", "no_extra_sep"):
+        first, second = self._sides(stems, choices)
+        if self.settings.input_format in SINGLE_SEPARATOR:
             inputs = self._single_separator(first, second)
         else:
             inputs = self.tokenizer(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import torch
@@ -19,6 +20,20 @@ class TokenizedTexts(dict[str, Any]):
         for name, value in self.items():
             self[name] = value.to(device)
         return self
+
+
+class SharedTokenizer:
+    """A tokenizer that threads use one at a time: those of the transformers library change their state in a call."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer, self._lock = tokenizer, Lock()
+
+    def __call__(self, *texts: Any, **options: Any) -> Any:
+        with self._lock:
+            return self._tokenizer(*texts, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
 
 
 class FileTokenizer:

@@ -9,7 +9,7 @@ from torch import Tensor
 from mhgrn.errors import UserError
 from mhgrn.features.encoded import EncodedRows, EncodedSource, ResumableBuild
 from mhgrn.features.folder import Request, reached
-from mhgrn.features.node_features import NodeFeatures
+from mhgrn.features.node_features import NodeFeatures, independent
 from mhgrn.features.verbalize import name_vectors
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.tensors import load_tensors, save_tensors
@@ -54,11 +54,18 @@ class NameFeatures(NodeFeatures):
         if self._cache is not None and self._cache.is_file():
             stored = load_tensors(self._cache)
             self._add(stored["concepts"].numpy(), stored["vectors"].float())
+            self._required = self._known().count
 
     def compute(self, concepts: Ints) -> Tensor:
+        return self._encoded([self.graph.name(c) for c in concepts.tolist()])
+
+    def compute_each(self, concepts: Ints) -> Tensor:
         return self.of_names([self.graph.name(c) for c in concepts.tolist()])
 
     def of_names(self, names: list[str]) -> Tensor:
+        return independent(self.encoder, names, self._encoded)
+
+    def _encoded(self, names: list[str]) -> Tensor:
         # rounded to float16, so that a new vector equals a cached one
         return self.encoder.embed_all([name.replace("_", " ") for name in names], "encoding concept names").half().float()
 
@@ -68,4 +75,6 @@ class NameFeatures(NodeFeatures):
         for start in range(0, len(missing), CHUNK):
             self.require(missing[start : start + CHUNK])
             if self._cache is not None:
-                save_tensors(self._cache, {"concepts": torch.from_numpy(self._ids), "vectors": self._table.half()})
+                known = self._known().concepts()
+                vectors = self._vectors_of(known)
+                save_tensors(self._cache, {"concepts": torch.from_numpy(known), "vectors": vectors.half()})

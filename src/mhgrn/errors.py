@@ -58,3 +58,25 @@ def shortage(error: BaseException) -> str | None:
             return "too many files are open (raise the limit with `ulimit -n`)"
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+_SPACE = "Free some space and run the command again; existing files are unchanged."
+_ADVICE = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: _SPACE,
+    errno.EROFS: "Name a place on a file system that can be written.",
+    errno.EACCES: "Change its permissions, or name another place.",
+    errno.EPERM: "Change its permissions, or name another place.",
+}
+
+
+def system_message(error: OSError) -> str:
+    """Return the message about an error of the operating system: the file, what is wrong, and what to do.
+
+    >>> system_message(OSError(errno.ENOSPC, "No space left on device", "graph/head.npy"))
+    'graph/head.npy: No space left on device. Free some space and run the command again; existing files are unchanged.'
+    """
+    where = f"{error.filename}: " if error.filename else ""
+    what = shortage(error) or error.strerror or str(error)
+    return f"{where}{what}. {_ADVICE.get(error.errno or 0, '')}".strip()

@@ -53,8 +53,13 @@ def bar(label: str, total: int | None) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda done, label=None: progress.update(task, completed=done, description=label)
+        task = progress.add_task(_plain(label), total=total)
+        yield lambda done, label=None: progress.update(task, completed=done, description=None if label is None else _plain(label))
+
+
+def _plain(label: str) -> str:
+    """A label without control characters, and without what rich takes for markup."""
+    return printable(label).replace("[", "\\[")
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:

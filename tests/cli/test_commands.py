@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import COMMAND, ENVIRONMENT, Outcome
+from harness import COMMAND, ENVIRONMENT, Command, Outcome
 
 import mhgrn.cli
 from mhgrn.cli import COMMANDS, build_app
@@ -92,3 +92,19 @@ def test_help_imports_nothing_slow() -> None:
         "assert not {'torch', 'numba', 'transformers', 'pydantic'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("args", [[], ["kg"], ["data"], ["features"]], ids=str)
+def test_a_bare_command_prints_its_help_and_no_error(here: Command, args: list[str]) -> None:
+    outcome = here(*args)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"Usage: {' '.join(['mhgrn', *args])} " in outcome.out
+    assert outcome.out.count("Usage") == 1
+
+
+def test_a_message_is_escaped_and_cut(here: Command) -> None:
+    outcome = here("kg", "stats", "\x1b[2J\u202e" + "x" * 100_000)
+    assert outcome.code == 2
+    assert outcome.err.startswith("mhgrn: ")
+    assert "\\x1b[2J\\u202e" in outcome.err
+    assert len(outcome.err) < 5_000

@@ -8,7 +8,6 @@ the result. Modules that load slowly are imported when a command runs.
 """
 
 import atexit
-import errno
 import gc
 import io
 import os
@@ -20,11 +19,12 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.errors import UserError
+from mhgrn.errors import UserError, shortage, system_message
 from mhgrn.plugins import Plugins
 from mhgrn.printing import printable
 
 INTERRUPTED = 130
+LONGEST_MESSAGE = 4000  # characters of an error that are printed
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's class, or typer's copy of it
 
 COMMANDS: Plugins[Callable[..., object]] = Plugins("command", group="mhgrn.commands", package="mhgrn.cli")
@@ -113,17 +113,22 @@ def main() -> None:
     try:
         called = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
         only = called if called in COMMANDS.built_in() else None
-        code = build_app(_warn, only)(standalone_mode=False) or 0
+        code = build_app(_warn, only)(standalone_mode=False, prog_name="mhgrn") or 0
         sys.stdout.flush()  # here, where an error of writing can still be reported
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.exit(code)
     except UserError as error:
-        _fail(str(error))
+        reason = error.__cause__ or error.__context__
+        ran_out = None if reason is None else shortage(reason)  # may have been taken for damage
+        _fail(str(error) if ran_out is None or ran_out in str(error) else f"{ran_out}. It was seen as: {error}")
     except (KeyboardInterrupt, typer.Abort):
         print("mhgrn: interrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # `mhgrn` or `mhgrn kg` alone asks for help
+            print(error.format_message())
+            sys.exit(0)
         context = getattr(error, "ctx", None)
         _fail(f"{error.format_message()} See `{context.command_path if context else 'mhgrn'} --help`.")
     except UnicodeEncodeError as error:
@@ -134,10 +139,12 @@ def main() -> None:
     except OSError as error:
         if error.filename is None:
             _discard_output()
-        what = f"{error.filename}: " if error.filename else ""
-        full = error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-        advice = " Free some space and run the command again; existing files are unchanged." if full else ""
-        _fail(f"{what}{error.strerror or error}.{advice}")
+        _fail(system_message(error))
+    except Exception as error:
+        ran_out = shortage(error)
+        if ran_out is None:
+            raise
+        _fail(f"{ran_out}. Use fewer or smaller inputs at once, or a machine with more.")
 
 
 def _discard_output() -> None:
@@ -146,9 +153,13 @@ def _discard_output() -> None:
 
 
 def _warn(error: UserError) -> None:
-    print(f"mhgrn: warning: {printable(str(error))}", file=sys.stderr)
+    print(f"mhgrn: warning: {_shown(str(error))}", file=sys.stderr)
 
 
 def _fail(message: str) -> None:
-    print("mhgrn: " + printable(message, keep="\n"), file=sys.stderr)
+    print(f"mhgrn: {_shown(message)}", file=sys.stderr)
     sys.exit(2)
+
+
+def _shown(message: str) -> str:
+    return printable(message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}…", keep="\n\t")

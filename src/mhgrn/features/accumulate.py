@@ -1,5 +1,6 @@
 """Sums on disk that survive a kill: every addition counts exactly once."""
 
+import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -97,6 +98,8 @@ class Accumulator:
             np.load(path, mmap_mode="r", allow_pickle=False)  # open_memmap would silently extend a truncated file
             array = np.lib.format.open_memmap(path, mode="r+")
         except (OSError, ValueError, EOFError) as error:
+            if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+                raise
             raise UserError(f"{path} is damaged ({error}); delete {self.folder} and start again.") from None
         if array.shape != shape:
             raise UserError(f"{path} is damaged (shape {array.shape}, not {shape}); delete {self.folder} and start again.")

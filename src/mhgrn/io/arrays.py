@@ -19,6 +19,8 @@ def load_array(path: Path) -> NDArray[Any]:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; build its folder again.") from None
     except (ValueError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise UserError(f"{path} is damaged ({error}); build its folder again.") from None
     if not isinstance(loaded, np.ndarray) or not loaded.ndim:
         raise UserError(f"{path} is damaged (not an array with rows); build its folder again.")

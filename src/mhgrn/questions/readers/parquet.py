@@ -27,5 +27,7 @@ class ParquetReader(QuestionReader):
                     number += 1
                     yield number, row
         except (ArrowException, OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             reason = str(error).strip().partition("\n")[0].rstrip(".")
             raise UserError(f"{path} cannot be read as Parquet ({reason}).") from None

@@ -232,7 +232,13 @@ def test_training_replaces_the_partial_folder_of_a_killed_process(own: Project, 
     trained = here("train", "--data", own.data, "-o", own.run, *TINY)
     assert trained.code == 0, trained
     assert not left.exists()
-    assert {path.name for path in own.run.iterdir()} == {"config.yaml", "metrics.jsonl", "model.safetensors", "run.json"}
+    assert {path.name for path in own.run.iterdir()} == {
+        "checksums.json",
+        "config.yaml",
+        "metrics.jsonl",
+        "model.safetensors",
+        "run.json",
+    }
 
 
 FULL: dict[str, Callable[[Project], list[object]]] = {

@@ -151,3 +151,51 @@ def test_pytorch_geometric_that_is_not_there(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
     with pytest.raises(UserError, match=r"pip install 'mhgrn\[pyg\]'"):
         oracles.random_batch(np.random.default_rng(0), 1, 2).to_pyg()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"head": np.array([2])},
+        {"tail": np.array([-1])},
+        {"tail": np.array([2**31])},
+        {"relation": np.array([3])},
+        {"relation": np.array([0, 1])},
+        {"types": np.array([0])},
+    ],
+)
+def test_subgraphs_that_cannot_be_are_refused(changes: dict[str, np.ndarray]) -> None:
+    good = Subgraph(np.array([7, 9]), np.array([0, 1]), np.array([0]), np.array([2]), np.array([1]))
+    GraphBatch.collate([good, good], 3)
+    with pytest.raises(UserError, match="a subgraph"):
+        GraphBatch.collate([good, replace(good, **changes)], 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"edge_index": torch.tensor([[0], [4]])}, "edge_index should be"),
+        ({"edge_index": torch.tensor([[-1], [0]])}, "edge_index should be"),
+        ({"edge_index": torch.tensor([[0, 1], [1, 0]])}, "edge_index should be"),
+        ({"edge_index": torch.tensor([[0], [2]])}, "joins nodes of two graphs"),
+        ({"edge_type": torch.tensor([2])}, "edge_type should have relations from 0 to 1"),
+        ({"batch": torch.tensor([0, 1, 0, 1])}, "batch should ascend"),
+        ({"batch": torch.tensor([0, 0, 2, 2])}, "batch should ascend, with values from 0 to 1"),
+    ],
+)
+def test_edges_that_cannot_be_are_refused(changes: dict[str, torch.Tensor], says: str) -> None:
+    numbers = torch.arange(4)
+    batch = GraphBatch(numbers, 0 * numbers, torch.tensor([0, 0, 1, 1]), torch.tensor([[0], [1]]), torch.tensor([1]), 2, 2)
+    assert len(batch.walk_index.edge_exit) == 1
+    with pytest.raises(UserError, match=says):
+        _ = replace(batch, **changes).walk_index
+
+
+def test_a_batch_with_more_edges_than_32_bits_count_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = Subgraph(np.array([7, 9]), np.array([0, 1]), np.array([0]), np.array([2]), np.array([1]))
+    batch = GraphBatch.collate([good] * 3, 3)
+    monkeypatch.setattr("mhgrn.batching.walk_index.MOST", 5)
+    with pytest.raises(UserError, match="a batch has 6 nodes and 6 edges, more than 5; use smaller batches"):
+        GraphBatch.collate([good] * 3, 3)
+    with pytest.raises(UserError, match="use smaller batches"):
+        _ = batch.walk_index

@@ -17,6 +17,17 @@ class Facts(NamedTuple):
 
 
 @kernel
+def are_valid(g0, g1, facts, schema_size):  # type: ignore[no-untyped-def]
+    """Whether the facts join nodes of their own subgraph by relations of the schema: the other kernels index with them."""
+    bad = 0
+    for g in range(g0, g1):
+        nodes = facts.node_ptr[g + 1] - facts.node_ptr[g]
+        for f in range(facts.ptr[g], facts.ptr[g + 1]):
+            bad |= (facts.head[f] >= nodes) | (facts.tail[f] >= nodes) | (facts.relation[f] >= schema_size)
+    return bad == 0
+
+
+@kernel
 def measure(g0, g1, facts, steps, distance, nodes, edges):  # type: ignore[no-untyped-def]
     """Spread distances from the nodes where they are 0, and count the nodes and edges that each graph keeps.
 

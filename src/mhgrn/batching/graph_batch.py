@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mhgrn.batching import collating
 from mhgrn.batching.collating import Facts
-from mhgrn.batching.walk_index import Edges, Longs, WalkIndex, blocks_of
+from mhgrn.batching.walk_index import Edges, Longs, WalkIndex, blocks_of, check_size
 from mhgrn.compiled.buffers import Buffers
 from mhgrn.compiled.threads import parallel_for
 from mhgrn.errors import UserError
@@ -74,6 +74,9 @@ class GraphBatch:
         node_ptr, fact_ptr = (
             np.cumsum([0, *(len(getattr(s, column)) for s in subgraphs)], dtype=np.int64) for column in ("concepts", "head")
         )
+        if len(types) != len(concepts) or not len(head) == len(relation) == len(tail):
+            raise UserError("the columns of a subgraph have different lengths.")
+        check_size(len(concepts), 2 * len(head))
         facts = Facts(node_ptr, fact_ptr, head, relation, tail)
         parts = blocks_of(fact_ptr)
         distance = np.zeros(len(concepts), np.int32)
@@ -84,6 +87,8 @@ class GraphBatch:
         nodes, edge_ptr = (np.zeros(len(subgraphs) + 1, np.int64) for _ in range(2))
 
         def measure(first: int, last: int) -> None:
+            if not collating.are_valid(parts[first], parts[last], facts, schema_size):
+                raise UserError(f"a subgraph has a fact whose nodes it lacks, or whose relation is not one of {schema_size:,}.")
             collating.measure(parts[first], parts[last], facts, steps, distance, nodes, edge_ptr)
 
         parallel_for(measure, len(parts) - 1)
@@ -204,12 +209,26 @@ class GraphBatch:
 
     def _grouped_edges(self) -> Edges:
         edge_index, edge_type = self.edge_index.cpu(), self.edge_type.cpu()
+        self._check_edges(edge_index, edge_type)
         owner = self.batch.cpu()[edge_index[1]]
         if bool((owner[1:] < owner[:-1]).any()):
             owner, order = torch.sort(owner, stable=True)
             edge_index, edge_type = edge_index[:, order], edge_type[order]
         columns = (column.numpy().astype(np.uint32) for column in (*edge_index, edge_type))
         return Edges(np.searchsorted(owner.numpy(), np.arange(self.num_graphs + 1)), *columns)
+
+    def _check_edges(self, edge_index: Tensor, edge_type: Tensor) -> None:
+        """Refuse edges that kernels cannot index with."""
+        check_size(self.num_nodes, len(edge_type))
+        batch = self.batch.cpu()
+        if not _are_within(batch, self.num_graphs) or bool((batch[1:] < batch[:-1]).any()):
+            raise UserError(f"batch should ascend, with values from 0 to {self.num_graphs - 1}.")
+        if edge_index.shape != (2, len(edge_type)) or not _are_within(edge_index, self.num_nodes):
+            raise UserError(f"edge_index should be [2, {len(edge_type)}], with nodes from 0 to {self.num_nodes - 1}.")
+        if not _are_within(edge_type, self.num_relations):
+            raise UserError(f"edge_type should have relations from 0 to {self.num_relations - 1}.")
+        if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
+            raise UserError("an edge joins nodes of two graphs of the batch.")
 
     @cached_property
     def edge_order(self) -> Longs:
@@ -253,6 +272,11 @@ class _CollatedBatch(GraphBatch):
     def _grouped_edges(self) -> Edges:
         # dataclasses.replace makes a batch with a list of edges of its own
         return self._edges if "_edges" in vars(self) else super()._grouped_edges()
+
+
+def _are_within(values: Tensor, count: int) -> bool:
+    """Whether all values are from 0 to ``count`` - 1."""
+    return not values.numel() or (bool(values.min() >= 0) and bool(values.max() < count))
 
 
 def _num_graphs(data: Any, batch: Tensor | None) -> int:

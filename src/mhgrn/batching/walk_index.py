@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from mhgrn.compiled.buffers import Buffers
 from mhgrn.compiled.jit import kernel
 from mhgrn.compiled.threads import parallel_for
+from mhgrn.errors import UserError
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Numbers = NDArray[np.uint32]  # kernels index faster by numbers without a sign
 
+MOST = 2**31 - 1  # nodes and edges of a batch
 MOST_BLOCKS = 32  # fixed, so that sums over blocks do not depend on the number of threads
 
 
@@ -60,6 +62,7 @@ class WalkIndex(NamedTuple):
             num_relations: m, the number of relations.
         """
         nodes = int(graph_ptr[-1])
+        check_size(nodes, len(edges.source))
         block_ptr = blocks_of(edges.ptr)
         buffers = Buffers()
         count = _Counts(
@@ -123,6 +126,12 @@ class WalkIndex(NamedTuple):
     @property
     def block_count(self) -> int:
         return len(self.block_ptr) - 1
+
+
+def check_size(nodes: int, edges: int) -> None:
+    """Refuse a batch whose nodes or edges 32-bit numbers cannot count."""
+    if max(nodes, edges) > MOST:
+        raise UserError(f"a batch has {nodes:,} nodes and {edges:,} edges, more than {MOST:,}; use smaller batches.")
 
 
 def blocks_of(edge_ptr: Longs) -> Longs:

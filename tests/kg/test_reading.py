@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
 from mhgrn.kg import ImportOptions, KnowledgeGraph, Schema, build, fact_table
+from mhgrn.kg.columns import Layout, layout_of
 from mhgrn.kg.fact_table import FactTable
 from mhgrn.kg.reader import BadRow, Fields, GraphReader, RelationNames, RowBlock
 from mhgrn.kg.readers import READERS, _lines, parquet
-from mhgrn.kg.readers._tables import is_header
 from mhgrn.kg.readers.csv import CsvReader
 from mhgrn.kg.readers.parquet import ParquetReader
 
@@ -150,7 +150,7 @@ csv_texts = st.one_of(
 def rows_by_csv_module(path: Path) -> Iterator[tuple[int, Fields]]:
     """All rows of a CSV file by the standard library."""
     reader = csv.reader(_lines.lines(path, lambda done: None), strict=True)
-    is_first = True
+    is_first, layout = True, Layout()
     while True:
         start = reader.line_num + 1
         row: Fields
@@ -160,11 +160,15 @@ def rows_by_csv_module(path: Path) -> Iterator[tuple[int, Fields]]:
             return
         except csv.Error as error:
             row = BadRow(f"malformed ({error})")
-        if reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
+        if reader.line_num > start and (isinstance(row, BadRow) or not layout.fits(len(row))):
             raise UserError(f"{path}:{start}: a quotation mark opens here and is not closed on this line; close or double it.")
         if isinstance(row, BadRow) or any(map(str.strip, row)):
-            if isinstance(row, BadRow) or not (is_first and is_header(row, path)):
+            if is_first and not isinstance(row, BadRow):
+                layout = layout_of(row, None, str(path))
+            if isinstance(row, BadRow):
                 yield start, row
+            elif not (is_first and layout.has_header):
+                yield start, layout.arranged(row) if layout.fits(len(row)) else row
             is_first = False
 
 

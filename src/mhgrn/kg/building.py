@@ -1,32 +1,23 @@
 """Files of triples → a graph, in one streaming pass."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.io.fingerprint import file_fingerprint
+from mhgrn.kg.column_order import FirstRows
 from mhgrn.kg.fact_table import FactTable, ImportReport
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.reader import SHOWN, GraphReader, ImportOptions, Row, RowBlock
+from mhgrn.kg.reader import FORMAT_OPTIONS, SHOWN, GraphReader, ImportOptions
 from mhgrn.kg.readers import find_reader
-from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
+from mhgrn.kg.schema import MAX_RELATIONS, load_schema
+from mhgrn.printing import shortened
 from mhgrn.progress import bar
 
 
-def facts_graph(facts: Iterable[tuple[str, str, str]], schema: Schema | None) -> KnowledgeGraph:
-    """Return the graph of (head, relation, tail) names."""
-    table = FactTable(schema)
-    rows = [Row(*fact) for fact in facts]
-    for row in rows:
-        if not table.relations.knows(row.relation):
-            raise UserError(table.relations.unknown(row.relation))
-    table.add(RowBlock.of(rows, table.relations))
-    return table.graph({})
-
-
 def build(
-    paths: Iterable[str | Path],
+    paths: str | Path | Iterable[str | Path],
     schema: str | None = None,
     options: ImportOptions = ImportOptions(),
     concepts: str | Path | None = None,
@@ -34,8 +25,9 @@ def build(
     """Read files of triples into one graph in memory. :meth:`KnowledgeGraph.save` writes it to a folder.
 
     Args:
-        paths: The files: ConceptNet's release, N-Triples, Parquet, or tables of head, relation, tail and perhaps a weight,
-            separated by tabs or commas. Other packages may add formats. Text may be compressed (``.gz``, ``.bz2``, ``.xz``).
+        paths: One file or several: ConceptNet's release, N-Triples, GraphML, Parquet, JSON lines, or tables of head, relation, tail
+            and perhaps a weight, separated by tabs or commas. Other packages may add formats. Text may be compressed (``.gz``,
+            ``.bz2``, ``.xz``).
         schema: The name of a shipped schema, or a YAML file. By default ConceptNet's for its release; for other files, every
             relation name is a relation.
         options: The rules of import.
@@ -48,48 +40,83 @@ def build(
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "facts.tsv"
     ...     _ = file.write_text("desk\\tAtLocation\\tclassroom\\nchild\\tAtLocation\\tclassroom\\n")
-    ...     graph, report = build([file])
+    ...     graph, report = build(file)
     >>> graph.fact_count, report.rows
     (2, 2)
     """
-    files = [Path(path) for path in paths]
-    if not files:
-        raise UserError("no file was given; name the files of triples to read.")
-    readers = {file: find_reader(file, options.format) for file in files}
+    files = _files(paths)
+    readers = {file: find_reader(file, options.format, options.delimiter) for file in files}
     if schema is None:
         schema = next((reader.schema for reader in readers.values() if reader.schema is not None), None)
     table = FactTable(load_schema(schema) if schema is not None else None, options)
     if concepts is not None:
         for name in _listed(Path(concepts)):
             table.names.add(name.encode())
+    table.report.notes += _without_effect(options, readers.values())
     for file in files:
         _read(file, readers[file], table)
     if not table.names.count:
         raise UserError(f"{', '.join(map(str, files))}: no row was usable ({_why_nothing(table.report)}); nothing was built.")
+    if options.weights and table.has_only_weight_1:
+        table.report.notes.append("every fact has the weight 1; is there a column of weights?")
     source = {"files": {file.name: file_fingerprint(file) for file in files}, "options": options.__dict__}
     return table.graph(source), table.report
 
 
-def _read(path: Path, reader: type[GraphReader], table: FactTable) -> None:
-    """Add the rows of a file to the table; refuse a file with too many malformed rows."""
+def _files(paths: object) -> list[Path]:
+    if isinstance(paths, str | Path):
+        return [Path(paths)]
+    files = []
+    for path in paths if isinstance(paths, Iterable) and not isinstance(paths, bytes | Mapping) else [paths]:
+        if not isinstance(path, str | Path):
+            raise UserError(f"{shortened(path)} is not a file name; give the path of a file of triples, or several paths.")
+        files.append(Path(path))
+    if not files:
+        raise UserError("no file was given; name the files of triples to read.")
+    return files
+
+
+def _without_effect(options: ImportOptions, readers: Iterable[type[GraphReader]]) -> Iterator[str]:
+    """Yield a note for each option that no file heeds."""
+    readers = list(readers)
+    if any(reader.heeds is None for reader in readers):
+        return
+    formats = " and ".join(sorted({reader.name for reader in readers}))
+    for field, option in FORMAT_OPTIONS.items():
+        if getattr(options, field) != getattr(ImportOptions(), field) and all(field not in (r.heeds or ()) for r in readers):
+            yield f"{option} has no effect on files of the format {formats}."
+
+
+def _read(path: Path, reader_type: type[GraphReader], table: FactTable) -> None:
+    """Add the rows of a file to the table; refuse a file with too many malformed rows, or whose columns seem to be swapped."""
     rows = bad = 0
+    is_checked = False
     shown: list[str] = []
     limit = table.options.max_bad
+    table.first_rows = FirstRows()
     with bar(f"reading {path.name}", path.stat().st_size) as advance:
-        for block in reader(path, table.relations, table.options, advance).blocks():
+        reader = reader_type(path, table.relations, table.options, advance)
+        for block in reader.blocks():
             if table.relations.are_too_many:
-                raise UserError(f"{path}: more than {MAX_RELATIONS:,} relations; are the columns head, relation, tail?")
-            table.add(block)
+                problem = f"{path}: more than {MAX_RELATIONS:,} relations; are the columns head, relation, tail?"
+                raise UserError(f"{problem} Name them if not, for example --columns head=1,relation=3,tail=2.")
+            table.add(block, str(path))
             rows += block.seen
             bad += block.bad
             shown += block.bad_rows[: SHOWN - len(shown)]
             if bad > max(1000, limit * rows):
                 break
+            if reader.goes_by_order and not is_checked and table.first_rows.are_enough:
+                table.check_order(str(path))
+                is_checked = True
     table.report.bad_rows += shown
+    table.report.notes += reader.notes
     if bad > limit * rows:
         raise UserError(
             f"{bad:,} of {rows:,} rows are malformed, more than {limit:.0%}; nothing was built. The first:\n  " + "\n  ".join(shown)
         )
+    if reader.goes_by_order and not is_checked:
+        table.check_order(str(path))
 
 
 def _listed(path: Path) -> Iterator[str]:

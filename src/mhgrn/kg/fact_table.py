@@ -8,12 +8,14 @@ import numpy as np
 
 from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError
+from mhgrn.kg.column_order import FirstRows
 from mhgrn.kg.csr import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner, intern_last, is_space, text_crc
 from mhgrn.kg.reader import Array, ImportOptions, RelationNames, RowBlock
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex, TextTable
+from mhgrn.printing import shortened
 
 COMPACT = 1 << 22  # facts collected before duplicates are removed for the first time
 UNDERSCORE = 95
@@ -36,6 +38,9 @@ class ImportReport:
     other_relations: Counter[str] = field(default_factory=Counter)
     bad: int = 0
     bad_rows: list[str] = field(default_factory=list)
+    with_controls: int = 0  # names with control or bidirectional characters
+    first_with_controls: str = ""  # where the first of them is, and its escaped name
+    notes: list[str] = field(default_factory=list)  # what the user should know
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.__dict__, "other_relations": dict(self.other_relations.most_common())}
@@ -54,22 +59,29 @@ class FactTable:
         self.names = Interner()
         self.relations = RelationNames(schema)
         self.report = ImportReport()
+        self.first_rows = FirstRows()  # of the current file
         self._columns: list[tuple[Ints, Ints, Ints, Ints]] = []  # head, relation, tail, weight
         self._compact_at = COMPACT
 
-    def add(self, rows: RowBlock) -> None:
-        """Add the usable rows of a block, and the counts of the others."""
+    def add(self, rows: RowBlock, where: str = "") -> None:
+        """Add the usable rows of a block, and the counts of the others.
+
+        Args:
+            rows: The block.
+            where: The file it is from.
+        """
         report, options = self.report, self.options
         report.rows += rows.seen
         report.bad += rows.bad
         report.other_language += rows.other_language
         report.not_alphabetic += rows.not_alphabetic
         report.other_relations.update(rows.other_relations)
-        spans, relation, weight = rows.spans, rows.relation, rows.weight
+        spans, relation, weight, lines = rows.spans, rows.relation, rows.weight, rows.lines
         if options.min_weight is not None:
             heavy = weight >= options.min_weight
             report.light += len(weight) - int(heavy.sum())
             spans, relation, weight = spans[heavy], relation[heavy], weight[heavy]
+            lines = None if lines is None else lines[heavy]
         if not len(spans):
             return
         head, tail = np.empty(len(spans), dtype=np.int32), np.empty(len(spans), dtype=np.int32)
@@ -77,10 +89,39 @@ class FactTable:
         names.reserve(2 * len(spans), int((spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]).sum()))
         codes, swaps = self.relations.resolved()
         rows.text.setflags(write=False)  # one type from all readers, so that the kernel is compiled once
+        known = names.count
         names.count = _intern_ends(rows.text, spans, swaps[relation], names.table, names.count, head, tail)
+        self._report_controls(known, head, tail, lines, where)
+        self.first_rows.add(head, relation, tail)
         if names.count >= 2**31:
             raise UserError("the files name more than 2,147,483,647 concepts, the most a graph can hold.")
         self._gather(head, codes[relation], tail, weight.astype(np.float32))
+
+    def _report_controls(self, known: int, head: Ints, tail: Ints, lines: Ints | None, where: str) -> None:
+        """Count the names from number ``known`` on that have control or bidirectional characters."""
+        ptr, data = self.names.ptr, self.names.data
+        found = _with_controls(ptr[known : self.names.count + 1], data)
+        if not len(found):
+            return
+        report = self.report
+        report.with_controls += len(found)
+        if not report.first_with_controls:
+            name = known + int(found[0])
+            row = int(np.flatnonzero((head == name) | (tail == name))[0])
+            place = f"{where}:{lines[row]}: " if lines is not None else f"{where}: " if where else ""
+            report.first_with_controls = place + shortened(self.names[name])
+
+    def check_order(self, where: str) -> None:
+        """Refuse the current file if another column than the second seems to hold the relations."""
+        if self.relations.schema is not None:
+            return  # other names than the schema's are malformed rows
+        index = StringIndex(self.names.ptr, self.names.data, self.names.slots)
+        if problem := self.first_rows.problem(self.relations.names, index):
+            raise UserError(f"{where}: {problem}")
+
+    @property
+    def has_only_weight_1(self) -> bool:
+        return all(np.all(weight == 1) for *_, weight in self._columns)
 
     def _gather(self, head: Ints, relation: Ints, tail: Ints, weight: Ints) -> None:
         report, schema = self.report, self.relations.schema
@@ -130,6 +171,32 @@ class FactTable:
             source = {**source, "report": self.report.to_dict()}
         kept_weight = weight if self.options.weights else None
         return KnowledgeGraph.from_sorted(self.names.index(), head, relation, tail, kept_weight, schema, source)
+
+
+@kernel
+def _with_controls(ptr: Array, data: Array) -> Array:
+    """Return the places of the names that have one of :data:`mhgrn.printing.CONTROLS`, in UTF-8."""
+    found = []
+    for i in range(len(ptr) - 1):
+        for j in range(ptr[i], ptr[i + 1]):
+            byte = data[j]
+            if 32 <= byte < 127:
+                continue
+            is_control = byte < 32 or byte == 127
+            if byte >= 0xC2 and j + 1 < ptr[i + 1]:
+                second = data[j + 1]
+                is_control = (byte == 0xC2 and second < 0xA0) or (byte == 0xD8 and second == 0x9C)
+                if byte >= 0xE2 and j + 2 < ptr[i + 1]:
+                    third = data[j + 2]
+                    is_control = (
+                        (byte == 0xE2 and second == 0x80 and (0x8E <= third <= 0x8F or 0xA8 <= third <= 0xAE))
+                        or (byte == 0xE2 and second == 0x81 and 0xA6 <= third <= 0xA9)
+                        or (byte == 0xEF and second == 0xBF and third >= 0xBE)
+                    )
+            if is_control:
+                found.append(i)
+                break
+    return np.array(found, dtype=np.int64)
 
 
 @kernel

@@ -1,7 +1,7 @@
 """The knowledge graph: a folder of memory-mapped arrays, loaded in milliseconds and shared between processes."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -78,6 +78,8 @@ class KnowledgeGraph:
     [Fact(head='desk', relation='AtLocation', tail='classroom')]
     >>> [graph.name(n) for n in graph.neighbors(graph.id("classroom"))]
     ['child', 'desk']
+    >>> "desk" in graph, ("desk", "AtLocation", "classroom") in graph, list(graph)
+    (True, True, ['child', 'classroom', 'desk'])
     """
 
     def __init__(self, folder: Path | None, about: dict[str, Any], arrays: dict[str, Ints]) -> None:
@@ -112,16 +114,45 @@ class KnowledgeGraph:
         return cls(folder, about, load_arrays(folder, about["arrays"]))
 
     @classmethod
-    def from_facts(cls, facts: Iterable[tuple[str, str, str]], schema: Schema | None = None) -> "KnowledgeGraph":
+    def from_facts(cls, facts: Iterable[Any], schema: Schema | None = None) -> "KnowledgeGraph":
         """Make a graph in memory. For files use :func:`mhgrn.build`.
 
+        Names of concepts and relations are normalized as :func:`mhgrn.build` normalizes them. Facts from a concept to itself are
+        left out.
+
         Args:
-            facts: Tuples of the names of head, relation and tail.
+            facts: Tuples of the names of head, relation and tail, and perhaps a weight; mappings with these keys; or a data frame
+                of pandas or polars with these columns.
             schema: The relations of the graph; by default one for each relation name.
         """
-        from mhgrn.kg.building import facts_graph
+        from mhgrn.kg.exchange import facts_graph
 
         return facts_graph(facts, schema)
+
+    @classmethod
+    def from_networkx(
+        cls, graph: Any, relation: str = "relation", weight: str | None = None, schema: Schema | None = None
+    ) -> "KnowledgeGraph":
+        """Make a graph in memory from a networkx graph.
+
+        Nodes are concepts, in their order. An undirected edge gives a fact in each direction. Facts from a concept to itself are
+        left out.
+
+        Args:
+            graph: A graph of networkx.
+            relation: The attribute of edges that holds the relation's name.
+            weight: The attribute of edges that holds the weight; by default weights are not kept.
+            schema: The relations of the graph; by default one for each relation name.
+
+        >>> import networkx
+        >>> edges = networkx.DiGraph()
+        >>> edges.add_edge("child", "classroom", relation="AtLocation")
+        >>> list(KnowledgeGraph.from_networkx(edges).facts())
+        [Fact(head='child', relation='AtLocation', tail='classroom')]
+        """
+        from mhgrn.kg.exchange import networkx_graph
+
+        return networkx_graph(graph, relation, weight, schema)
 
     @classmethod
     def from_table(
@@ -231,6 +262,38 @@ class KnowledgeGraph:
     def __len__(self) -> int:
         """The number of concepts."""
         return int(self.about["concepts"])
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the concepts in the order of their numbers. :meth:`facts` yields the facts."""
+        return iter(self.names)
+
+    def __contains__(self, item: object) -> bool:
+        """Return whether a name is a concept, or a tuple of head, relation and tail is a fact.
+
+        Concepts are written with spaces or underscores, in any case.
+        """
+        if isinstance(item, str):
+            return self.find(concept_name(item)) is not None
+        if isinstance(item, tuple) and len(item) == 3 and all(isinstance(name, str) for name in item):
+            return self.holds(concept_name(item[0]), item[1], concept_name(item[2]))
+        return False
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield every fact, sorted by the numbers of head, tail and relation."""
+        for head in range(len(self)):
+            yield from self._row(head)
+
+    def to_networkx(self) -> Any:
+        """Return the graph as a ``networkx.MultiDiGraph`` with the relation as key and attribute of each edge."""
+        from mhgrn.kg.exchange import to_networkx
+
+        return to_networkx(self)
+
+    def to_pandas(self) -> Any:
+        """Return the facts as a ``pandas.DataFrame`` with the columns head, relation, tail and, if kept, weight."""
+        from mhgrn.kg.exchange import to_pandas
+
+        return to_pandas(self)
 
     @property
     def fact_count(self) -> int:

@@ -1,8 +1,8 @@
 """The base class of readers of graph formats, and what readers give: rows of facts by names."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from mhgrn.errors import did_you_mean
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import MAX_RELATIONS, Schema
+from mhgrn.printing import printable
 
 Array = NDArray[Any]
 
@@ -20,6 +21,7 @@ BATCH = 50_000  # rows of a block, of formats that are read row by row
 BATCH_SIZE = 1 << 23  # characters of a block, at most
 SHOWN = 5  # malformed rows that a message lists
 WIDEST = 200  # characters of each
+USUAL_FIELDS = "3 (head, relation, tail) or 4 (and a weight)"
 MAX_WEIGHT = 3.4028235e38  # the largest 32-bit float, as it is written
 
 
@@ -38,6 +40,9 @@ class ImportOptions:
         min_weight: Leave out facts with a smaller weight.
         max_bad: The largest share of malformed rows; with more, nothing is built.
         format: The name of the files' format; by default each file's ending and first line decide.
+        columns: The columns of tables, and the keys of JSON lines, by role: ``head``, ``relation``, ``tail`` and, if wanted,
+            ``weight``. A column is a name of the header, or a number from 1. By default the header or the order decides.
+        delimiter: The character between the fields of tables; by default a tab or a comma, as the first line has it.
 
     >>> ImportOptions(weights=True).language
     'en'
@@ -52,6 +57,17 @@ class ImportOptions:
     min_weight: float | None = None
     max_bad: float = 0.01
     format: str | None = None
+    columns: Mapping[str, str | int] | None = None
+    delimiter: str | None = None
+
+
+FORMAT_OPTIONS = {
+    "language": "--language",
+    "names": "--published-names",
+    "alphabetic": "--any-characters",
+    "columns": "--columns",
+    "delimiter": "--delimiter",
+}  # options that only some formats heed, and their names on the command line
 
 
 class Row(NamedTuple):
@@ -96,11 +112,14 @@ class RowBlock:
     other_relations: Counter[str] = field(default_factory=Counter)
     bad: int = 0
     bad_rows: list[str] = field(default_factory=list)  # messages for the first few
+    lines: Array | None = None  # [rows] number of each row's line, if known
 
     @classmethod
     def of(cls, rows: Sequence[Row], relations: "RelationNames") -> "RowBlock":
         """Make a block of facts by names."""
-        names = [name.encode() for row in rows for name in (row.head, row.tail)]
+        ends_of_rows = (name for row in rows for name in (row.head, row.tail))
+        # of ASCII names, the table of facts makes names of concepts
+        names = [(name if name.isascii() else concept_name(name)).encode() for name in ends_of_rows]
         ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
         return cls(
             text=np.frombuffer(b"".join(names), dtype=np.uint8),
@@ -194,9 +213,13 @@ class GraphReader:
     """The name of the schema that such files need if no other is given."""
     is_any_table: ClassVar[bool] = False
     """Whether :meth:`recognizes` is vague. Such a format is chosen only if no other one recognizes the file."""
+    heeds: ClassVar[frozenset[str] | None] = None
+    """The options of :data:`FORMAT_OPTIONS` that have an effect. None: unknown."""
 
     def __init__(self, path: Path, relations: RelationNames, options: ImportOptions, advance: Callable[[int], None]) -> None:
         self.path, self.relations, self.options, self.advance = path, relations, options, advance
+        self.goes_by_order = False  # whether only their order says which columns are head, relation and tail
+        self.notes: list[str] = []  # what the user should know about the file
 
     @classmethod
     def recognizes(cls, line: str) -> bool:
@@ -226,11 +249,12 @@ class GraphReader:
         """Yield all rows of the file. Override this instead of :meth:`rows` to read many rows at once."""
         for part in self._batches():
             block = RowBlock.of([], self.relations)
-            found = [self.checked(number, fields, block) for number, fields in part]
-            usable = RowBlock.of([row for row in found if row is not None], self.relations)
-            yield replace(
-                block, seen=len(part), text=usable.text, spans=usable.spans, relation=usable.relation, weight=usable.weight
-            )
+            checked = ((number, self.checked(number, fields, block)) for number, fields in part)
+            found = [(number, row) for number, row in checked if row is not None]
+            usable = RowBlock.of([row for _, row in found], self.relations)
+            block.text, block.spans, block.relation, block.weight = usable.text, usable.spans, usable.relation, usable.weight
+            block.seen, block.lines = len(part), np.array([number for number, _ in found], dtype=np.int64)
+            yield block
 
     def _batches(self) -> Iterator[list[tuple[int, Fields]]]:
         part, size = [], 0
@@ -261,8 +285,8 @@ class GraphReader:
         except BadRow as error:
             block.bad += 1
             if len(block.bad_rows) < SHOWN:
-                reason = str(error)
-                short = reason if len(reason) <= WIDEST else reason[: WIDEST - 1] + "…"
+                reason = printable(str(error)[:WIDEST])
+                short = reason if len(str(error)) <= WIDEST else reason[: WIDEST - 1] + "…"
                 block.bad_rows.append(f"{self.path}:{number}: {short}")
         return None
 
@@ -279,7 +303,7 @@ def table_row(fields: Sequence[str]) -> Row:
     Row(head='black_cat', relation='IsA', tail='cat', weight=2.0)
     """
     if len(fields) not in (3, 4):
-        raise BadRow(f"{len(fields)} fields, not 3 (head, relation, tail) or 4 (and a weight)")
+        raise BadRow(f"{len(fields)} fields, not {USUAL_FIELDS}")
     head, relation, tail = concept_name(fields[0]), relation_name(fields[1]), concept_name(fields[2])
     if not (head and relation and tail):
         raise BadRow("an empty head, relation or tail")

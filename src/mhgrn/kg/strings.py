@@ -76,7 +76,7 @@ class StringIndex:
 
     def find(self, text: str) -> int | None:
         """Return the number of a text, or None. This is plain Python: one look-up takes a microsecond and needs no numba."""
-        encoded = text.encode()
+        encoded = text.encode("utf-8", "surrogatepass")  # no stored text has half of a surrogate pair
         crc = crc32(encoded)
         ptr, data, slots = self._views
         mask = len(slots) - 1

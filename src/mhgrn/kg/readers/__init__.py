@@ -5,6 +5,7 @@ from pathlib import Path
 from mhgrn.errors import UserError
 from mhgrn.kg.reader import GraphReader
 from mhgrn.kg.readers._lines import OPENERS, first_line
+from mhgrn.kg.readers._tables import delimiter_of
 from mhgrn.plugins import Plugins
 from mhgrn.progress import say
 
@@ -13,8 +14,14 @@ READERS: Plugins[type[GraphReader]] = Plugins(
 )
 
 
-def find_reader(path: Path, name: str | None = None) -> type[GraphReader]:
-    """Return the reader of a file: the one with this name, or else the one that fits the file's ending or its first line."""
+def find_reader(path: Path, name: str | None = None, delimiter: str | None = None) -> type[GraphReader]:
+    """Return the reader of a file.
+
+    Args:
+        path: The file.
+        name: The name of its format; by default the file's ending or its first line decides.
+        delimiter: The delimiter of tables, if it is known.
+    """
     if not path.exists():
         raise UserError(f"{path} does not exist; name a file of triples.")
     if path.is_dir():
@@ -30,6 +37,8 @@ def find_reader(path: Path, name: str | None = None) -> type[GraphReader]:
         line = first_line(path)
         found = [reader for reader in readers if reader.recognizes(line)]
         found = [reader for reader in found if not reader.is_any_table] or found
+        if delimiter is not None and all(reader.is_any_table for reader in found):
+            found = [READERS.load("tsv" if delimiter_of(delimiter) == "\t" else "csv")]
     if len(found) > 1:
         names = " and ".join(reader.name for reader in found)
         raise UserError(f"{path} may have the formats {names}; name one (--format).")

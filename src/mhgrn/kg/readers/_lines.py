@@ -21,6 +21,7 @@ from mhgrn.errors import UserError
 Item = TypeVar("Item")
 
 BLOCK = 1 << 23  # bytes read at once
+PIECE = 1 << 16  # bytes read at once, of formats without lines
 LONGEST_LINE = 1 << 20
 XZ_MEMORY = 1 << 28  # bytes for decompression: more than any preset of xz needs
 LINES = 1 << 19  # lines split at once
@@ -98,6 +99,19 @@ OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".bz2": lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor)),
     ".xz": lambda raw: io.BufferedReader(_Streams(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, XZ_MEMORY))),
 }
+
+
+def pieces(path: Path, advance: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the content of a file, decompressed, in pieces."""
+    try:
+        with path.open("rb") as raw, _body(path, raw) as body:
+            while piece := body.read(PIECE):
+                yield piece
+                advance(raw.tell())
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UserError(f"{path} cannot be read to its end ({error}); is the file damaged or truncated?") from None
 
 
 def _body(path: Path, raw: BinaryIO) -> BinaryIO:

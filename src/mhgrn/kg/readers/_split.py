@@ -48,17 +48,9 @@ class SplitReader(GraphReader):
         """Fill ``columns``, intern relation names in the table of ``count`` names, and return how many there are now."""
         raise NotImplementedError
 
-    def without_header(self, block: Block) -> Array:
-        """Return the text of a file's first block, with a header overwritten by spaces."""
-        return np.frombuffer(block.text, dtype=np.uint8)
-
     def blocks(self) -> Iterator[RowBlock]:
-        is_start = True
         for block in blocks(self.path, self.advance):
             text = np.frombuffer(block.text, dtype=np.uint8)
-            if is_start and block.text.strip():
-                is_start = False
-                text = self.without_header(block)
             for part in block.parts():
                 yield self.block_of(part, text)
 
@@ -119,8 +111,8 @@ def look(reader: GraphReader, first: int, fields_of: Callable[[int], Fields | No
             place += len(name)
     if extra:
         rows.text = np.concatenate([rows.text, np.frombuffer(b"".join(extra), dtype=np.uint8)])
-    usable = status == USABLE
-    rows.spans, rows.relation, rows.weight = spans[usable], relation[usable], weight[usable]
+    usable = np.flatnonzero(status == USABLE)
+    rows.spans, rows.relation, rows.weight, rows.lines = spans[usable], relation[usable], weight[usable], first + usable
 
 
 @kernel
@@ -199,14 +191,12 @@ def line_span(text: Array, start: int, end: int) -> tuple[int, int, int]:
 
 
 @kernel
-def take_fields(text: Array, bounds: Array, count: int, i: int, columns: Columns, names: TextTable, known: int) -> Any:
-    """Fill in row ``i`` of a table from the bounds of its fields, and return the number of relation names known now.
+def take_fields(text: Array, bounds: Array, has_weight: bool, i: int, columns: Columns, names: TextTable, known: int) -> Any:
+    """Fill in row ``i`` of a table from the bounds of head, relation, tail and perhaps the weight.
 
-    Its status stays as it is if Python has to parse it.
+    Return the number of relation names known now. The row's status stays as it is if Python has to parse it.
     """
-    if count != 3 and count != 4:
-        return known
-    for k in range(count):
+    for k in range(4 if has_weight else 3):
         if not is_ascii(text, bounds[k, 0], bounds[k, 1]):
             return known
         bounds[k, 0], bounds[k, 1] = trimmed(text, bounds[k, 0], bounds[k, 1])
@@ -216,7 +206,7 @@ def take_fields(text: Array, bounds: Array, count: int, i: int, columns: Columns
     if not is_tidy(text, start, end):
         return known
     columns.weight[i] = 1.0
-    if count == 4 and bounds[3, 0] < bounds[3, 1]:
+    if has_weight and bounds[3, 0] < bounds[3, 1]:
         columns.weight[i] = decimal(text, bounds[3, 0], bounds[3, 1])
         if columns.weight[i] < 0:
             return known

@@ -57,6 +57,7 @@ class ConceptNetReader(SplitReader):
 
     name = "conceptnet"
     schema = "conceptnet"
+    heeds = frozenset({"language", "names", "alphabetic"})
 
     @classmethod
     def recognizes(cls, line: str) -> bool:

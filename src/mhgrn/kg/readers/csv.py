@@ -16,16 +16,16 @@ from mhgrn.errors import UserError
 from mhgrn.kg.interning import is_space
 from mhgrn.kg.reader import BadRow, Fields, GraphReader, RowBlock
 from mhgrn.kg.readers._lines import Block, blocks
-from mhgrn.kg.readers._split import BLANK, RETURN, Array, Columns, Lines, SplitReader, line_span, take_fields
-from mhgrn.kg.readers._tables import is_header
+from mhgrn.kg.readers._split import BLANK, RETURN, Array, Columns, Lines, line_span, take_fields
+from mhgrn.kg.readers._tables import Format, TableReader, lines_of
 from mhgrn.kg.strings import TextTable
 
-_COMMA, _QUOTE = 44, 34
+_QUOTE = 34
 _LONGEST_FIELD = 1 << 17  # characters, in the csv module
 _UNUSUAL, _OPEN = -1, -2  # instead of a number of fields
 
 
-class CsvReader(SplitReader):
+class CsvReader(TableReader):
     """Comma-separated values, with a header or without.
 
     A kernel splits lines. The csv module parses those with doubled or misplaced quotation marks, and the rest of a block from a
@@ -33,20 +33,24 @@ class CsvReader(SplitReader):
     """
 
     name = "csv"
-    is_any_table = True
+    usual_delimiter = ","
 
     @classmethod
     def recognizes(cls, line: str) -> bool:
         return bool(line) and "\t" not in line
 
     def blocks(self) -> Iterator[RowBlock]:
-        self._is_first = True
         parts = chain.from_iterable(block.parts() for block in blocks(self.path, self.advance))
         self._unread = _UnreadLines(parts)
         while (part := self._unread.part) is not None:
+            skipped = self.begin(lines_of(part))
+            self._unread.skip(skipped if skipped >= 0 else len(part.starts) - 1)
+            if skipped >= 0:
+                break
+        while (part := self._unread.part) is not None:
             text = np.frombuffer(part.text, dtype=np.uint8)
             starts = part.starts[self._unread.at :]
-            closed = _closed_lines(text, starts) if b'"' in part.text else len(starts) - 1
+            closed = _closed_lines(text, starts, self.format) if b'"' in part.text else len(starts) - 1
             if closed:
                 yield self.block_of(Block(part.text, self._unread.line, starts[: closed + 1]), text)
                 self._unread.skip(closed)
@@ -54,25 +58,18 @@ class CsvReader(SplitReader):
                 yield from GraphReader.blocks(self)
 
     def split(self, lines: Lines, columns: Columns, names: TextTable, count: int) -> int:
-        return int(_split(lines, columns, names, count, self._is_first))
+        return int(_split(lines, columns, names, count, self.format))
 
-    def fields(self, line: str) -> Fields | None:
+    def fields_of(self, line: str) -> Fields:
         try:
-            return self._row(next(csv.reader([line], strict=True)))
+            return next(csv.reader([line], delimiter=self.delimiter, strict=True))
         except csv.Error as error:
-            return self._row(BadRow(f"malformed ({error})"))
-
-    def _row(self, row: Fields) -> Fields | None:
-        """Return a row; None for a blank row and for the header."""
-        if not isinstance(row, BadRow) and not any(map(str.strip, row)):
-            return None
-        is_first, self._is_first = self._is_first, False
-        return None if is_first and not isinstance(row, BadRow) and is_header(row, self.path) else row
+            return BadRow(f"malformed ({error})")
 
     def rows(self) -> Iterator[tuple[int, Fields]]:
         """Yield the unread rows of a part, by the csv module."""
         part, before = self._unread.part, self._unread.line - 1
-        reader = csv.reader(self._unread.lines(), strict=True)
+        reader = csv.reader(self._unread.lines(), delimiter=self.delimiter, strict=True)
         while self._unread.part is part:
             start = before + reader.line_num + 1
             row: Fields
@@ -80,11 +77,11 @@ class CsvReader(SplitReader):
                 row = next(reader)
             except csv.Error as error:
                 row = BadRow(f"malformed ({error})")
-            if before + reader.line_num > start and (isinstance(row, BadRow) or len(row) not in (3, 4)):
+            if before + reader.line_num > start and (isinstance(row, BadRow) or not self.layout.fits(len(row))):
                 raise UserError(
                     f"{self.path}:{start}: a quotation mark opens here and is not closed on this line; close or double it."
                 )
-            if (kept := self._row(row)) is not None:
+            if (kept := self.arranged(row)) is not None:
                 yield start, kept
 
 
@@ -115,8 +112,9 @@ class _UnreadLines:
 
 
 @kernel
-def _find_fields(text: Array, start: int, end: int, bounds: Array) -> int:
-    """Write the bounds of the first four fields of a line, and return the number of fields, ``_UNUSUAL`` or ``_OPEN``."""
+def _find_fields(text: Array, start: int, end: int, bounds: Array, format: Format) -> int:
+    """Write the bounds of the fields that are read, and return the number of all fields, ``_UNUSUAL`` or ``_OPEN``."""
+    order = format.order
     fields = 0
     unusual = False
     place = start
@@ -134,16 +132,16 @@ def _find_fields(text: Array, start: int, end: int, bounds: Array) -> int:
                 return _OPEN
             last = place
             place += 1
-            if place < end and text[place] != _COMMA:
+            if place < end and text[place] != format.delimiter:
                 return _UNUSUAL
         else:
-            while place < end and text[place] != _COMMA:
+            while place < end and text[place] != format.delimiter:
                 if text[place] == RETURN:
                     return _UNUSUAL
                 place += 1
             last = place
-        if fields < 4:
-            bounds[fields, 0], bounds[fields, 1] = first, last
+        if fields < len(order) and order[fields] >= 0:
+            bounds[order[fields], 0], bounds[order[fields], 1] = first, last
         fields += 1
         if place >= end:
             return _UNUSUAL if unusual else fields
@@ -151,45 +149,36 @@ def _find_fields(text: Array, start: int, end: int, bounds: Array) -> int:
 
 
 @kernel
-def _closed_lines(text: Array, starts: Array) -> int:
+def _closed_lines(text: Array, starts: Array, format: Format) -> int:
     """Return the number of lines before the first one with a quotation mark that it does not close."""
     bounds = np.empty((4, 2), np.int64)
     for i in range(len(starts) - 1):
         start, end, _ = line_span(text, starts[i], starts[i + 1])
-        if _find_fields(text, start, end, bounds) == _OPEN:
+        if _find_fields(text, start, end, bounds, format) == _OPEN:
             return i
     return len(starts) - 1
 
 
 @kernel
-def _is_sure_row(text: Array, start: int, end: int) -> bool:
+def _is_blank(text: Array, start: int, end: int, format: Format) -> bool:
     for i in range(start, end):  # noqa: SIM110 (compiled)
-        if text[i] < 128 and not is_space(text[i]) and text[i] != _COMMA and text[i] != _QUOTE:
-            return True
-    return False
-
-
-@kernel
-def _is_blank(text: Array, start: int, end: int) -> bool:
-    for i in range(start, end):  # noqa: SIM110 (compiled)
-        if not is_space(text[i]) and text[i] != _COMMA:
+        if not is_space(text[i]) and text[i] != format.delimiter:
             return False
     return True
 
 
 @kernel
-def _split(lines: Lines, columns: Columns, names: TextTable, count: int, is_first: bool) -> int:
-    """Split lines without open quotation marks. If ``is_first``, Python parses the first row, which may be a header."""
+def _split(lines: Lines, columns: Columns, names: TextTable, count: int, format: Format) -> int:
+    """Split lines without open quotation marks."""
     text, starts = lines
     bounds = np.empty((4, 2), np.int64)
     for i in range(len(starts) - 1):
         columns.relation[i] = -1
         start, end, columns.status[i] = line_span(text, starts[i], starts[i + 1])
-        if _is_blank(text, start, end):
+        if _is_blank(text, start, end, format):
             columns.status[i] = BLANK
-        elif is_first:
-            is_first = not _is_sure_row(text, start, end)
         elif end - start < _LONGEST_FIELD:
-            fields = _find_fields(text, start, end, bounds)
-            count = take_fields(text, bounds, fields, i, columns, names, count)
+            fields = _find_fields(text, start, end, bounds, format)
+            if format.least <= fields <= len(format.order):
+                count = take_fields(text, bounds, 0 <= format.weight_at < fields, i, columns, names, count)
     return count

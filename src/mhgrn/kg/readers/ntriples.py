@@ -22,6 +22,7 @@ class NTriplesReader(GraphReader):
 
     name = "ntriples"
     endings = (".nt",)
+    heeds = frozenset({"language"})
 
     @classmethod
     def recognizes(cls, line: str) -> bool:

@@ -6,18 +6,18 @@ Reading and checking takes 1.05 s of processor time for 1.38 million rows. Pyarr
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError
+from mhgrn.kg.columns import INDEX, ROLES, known_columns, named_columns
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import BATCH_SIZE, MAX_WEIGHT, GraphReader, RowBlock, relation_name
 from mhgrn.kg.readers._lines import BLOCK, LONGEST_LINE
 from mhgrn.kg.readers._split import LOOK, Array, Columns, is_ascii, look, trimmed
-from mhgrn.kg.readers._tables import HEADERS
+from mhgrn.printing import printable, shortened
 
 BATCH = 50_000  # rows read at once, at most
 
@@ -27,6 +27,7 @@ class ParquetReader(GraphReader):
 
     name = "parquet"
     endings = (".parquet",)
+    heeds = frozenset({"columns"})
 
     def blocks(self) -> Iterator[RowBlock]:
         try:
@@ -37,7 +38,7 @@ class ParquetReader(GraphReader):
         size = self.path.stat().st_size
         number = 0
         try:
-            columns = _columns(pyarrow.parquet.read_schema(self.path), self.path)
+            columns = self._columns(pyarrow.parquet.read_schema(self.path))
             # a repeated text is read once, however often a small file repeats a large one
             with pyarrow.parquet.ParquetFile(self.path, read_dictionary=columns) as file:
                 about = file.metadata
@@ -76,6 +77,31 @@ class ParquetReader(GraphReader):
         rows = RowBlock(np.concatenate([head.data, tail.data]), spans, columns.relation, weight, seen=len(weight))
         look(self, first, lambda i: [_text(column[i].as_py()) for column in cells], columns, rows)
         return rows
+
+    def _columns(self, schema: Any) -> list[str]:
+        """Return the names of the columns for head, relation, tail and perhaps weight."""
+        from pyarrow.types import is_nested
+
+        names = [str(name) for name in schema.names]
+        lowered = [name.lower() for name in names]
+        if self.options.columns is not None:
+            places: dict[str, int] | None = named_columns(self.options.columns, names, str(self.path))[0]
+        else:
+            places = known_columns(names, str(self.path))
+        if places is None:
+            kept = [place for place, name in enumerate(lowered) if not INDEX.fullmatch(name)]
+            if len(kept) not in (3, 4):
+                shown = shown(", ".join(names))
+                raise UserError(f"{self.path}: the columns are {shown}; name head, relation and tail among them (--columns).")
+            places = dict(zip(ROLES, kept, strict=False))
+            self.goes_by_order = True
+        columns = [names[places[role]] for role in ROLES if role in places]
+        for column in columns:
+            if lowered.count(column.lower()) > 1:
+                raise UserError(f"{self.path}: two columns are called {printable(column)}; rename one.")
+            if is_nested(kind := schema.field(column).type):
+                raise UserError(f"{self.path}: the column {printable(column)} holds {kind}, not texts.")
+        return columns
 
     def _relations(self, column: "_Texts", usable: Array) -> Array:
         """Return the number of the relation's name of each usable row, -1 for an unusable name."""
@@ -185,9 +211,10 @@ def _parts(rows: RowBlock) -> Iterator[RowBlock]:
     part = size // BATCH_SIZE
     for number in range(int(part[-1]) + 1):
         chosen = slice(*np.searchsorted(part, [number, number + 1]).tolist())
-        some = RowBlock(rows.text, rows.spans[chosen], rows.relation[chosen], rows.weight[chosen])
+        lines = None if rows.lines is None else rows.lines[chosen]
+        some = RowBlock(rows.text, rows.spans[chosen], rows.relation[chosen], rows.weight[chosen], lines=lines)
         # the first block has the counts of all
-        yield replace(rows, spans=some.spans, relation=some.relation, weight=some.weight) if number == 0 else some
+        yield replace(rows, spans=some.spans, relation=some.relation, weight=some.weight, lines=lines) if number == 0 else some
 
 
 @kernel
@@ -200,21 +227,3 @@ def _trim(data: Array, starts: Array, ends: Array) -> Array:
         else:
             other[i] = True
     return other
-
-
-def _columns(schema: Any, path: Path) -> list[str]:
-    """Return the names of the columns for head, relation, tail and perhaps weight."""
-    from pyarrow.types import is_nested
-
-    names = [str(name) for name in schema.names]
-    lowered = {name.lower(): name for name in names}
-    header = next((header for header in HEADERS if set(header) <= set(lowered)), None)
-    if header is None and len(names) not in (3, 4):
-        raise UserError(f"{path}: the columns are {', '.join(names)}; call them head, relation, tail and, if wanted, weight.")
-    columns = names if header is None else [lowered[name] for name in (*header, "weight") if name in lowered]
-    for column in columns:
-        if [name.lower() for name in names].count(column.lower()) > 1:
-            raise UserError(f"{path}: two columns are called {column}; rename one.")
-        if is_nested(kind := schema.field(column).type):
-            raise UserError(f"{path}: the column {column} holds {kind}, not texts.")
-    return columns

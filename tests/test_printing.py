@@ -1,6 +1,7 @@
 """Texts of other people in messages: escaped, and cut before they are formatted."""
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -44,6 +45,11 @@ def test_control_characters_are_escaped(code):
 @pytest.mark.parametrize("text", ["", "Ärger 日本 😀 e\u0301", "a\\b 'c' \"d\"", "\u200d\u00a0"])
 def test_other_characters_stay(text):
     assert printable(text) is text
+
+
+@given(ANY)
+def test_an_escaped_json_document_has_the_same_content(text):
+    assert json.loads(printable(json.dumps([text], ensure_ascii=False))) == [text]
 
 
 def test_named_characters_are_kept():

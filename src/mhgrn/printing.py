@@ -16,16 +16,17 @@ _PLAIN = (bool, float, complex, datetime.date, datetime.time, datetime.timedelta
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Return a text with each control and bidirectional character escaped as in Python.
+    r"""Return a text with each control and bidirectional character escaped as in Python and JSON.
 
-    Such characters can clear a terminal, reverse the order of what follows, or make XML that no parser reads.
+    Such characters can clear a terminal, reverse the order of what follows, or make XML that no parser reads. The escaped text of
+    a JSON document is a JSON document with the same content.
 
     Args:
         text: Any text.
         keep: Characters that are not escaped, for example ``"\n\t"``.
 
     >>> print(printable("a\x1b[2Jb \u202ec ä"))
-    a\x1b[2Jb \u202ec ä
+    a\u001b[2Jb \u202ec ä
     """
     return CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
 
@@ -43,7 +44,7 @@ def shown(name: object, limit: int = LONGEST) -> str:
 
 
 def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode()
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\u{ord(character):04x}")
 
 
 def shortened(value: object, limit: int = LONGEST) -> str:

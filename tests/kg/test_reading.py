@@ -168,7 +168,9 @@ def rows_by_csv_module(path: Path) -> Iterator[tuple[int, Fields]]:
             if isinstance(row, BadRow):
                 yield start, row
             elif not (is_first and layout.has_header):
-                yield start, layout.arranged(row) if layout.fits(len(row)) else row
+                is_short = layout.least == len(layout.order) != len(row)
+                wrong = BadRow(f"{len(row)} fields, not {layout.least} as in the first row")
+                yield start, wrong if is_short else layout.arranged(row) if layout.fits(len(row)) else row
             is_first = False
 
 

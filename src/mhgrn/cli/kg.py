@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson, GraphFolder, Image, MaxNodes, Output
+from mhgrn.printing import printable
 
 app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -17,7 +18,8 @@ def build(
     triples: Annotated[
         list[Path],
         typer.Argument(
-            help="ConceptNet assertions, tables of head, relation, tail (TSV, CSV, Parquet) or N-Triples; text may be .gz.",
+            help="ConceptNet assertions, tables of head, relation, tail (TSV, CSV, Parquet), JSON lines, GraphML or N-Triples; "
+            "text may be .gz.",
             show_default=False,
         ),
     ],
@@ -29,10 +31,21 @@ def build(
     format: Annotated[
         str | None,
         typer.Option(
-            help="Format of the files: conceptnet, csv, ntriples, parquet, tsv, or one of another package. Unset: detect."
+            help="Format of the files: conceptnet, csv, graphml, jsonl, ntriples, parquet, tsv, or one of another package. "
+            "Unset: detect."
         ),
     ] = None,
-    language: Annotated[str, typer.Option(help="ConceptNet only: the language to keep.")] = "en",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns by name or number: head=COLUMN,relation=COLUMN,tail=COLUMN[,weight=COLUMN]. Unset: by header or order.",
+            show_default=False,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Character between the fields of tables, or tab. Unset: tab or comma.", show_default=False)
+    ] = None,
+    language: Annotated[str, typer.Option(help="ConceptNet and N-Triples only: the language to keep.")] = "en",
     published_names: Annotated[
         bool,
         typer.Option("--published-names", help="ConceptNet only: name concepts by the last part of their URI (published code)."),
@@ -58,6 +71,7 @@ def build(
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
+    from mhgrn.kg.columns import parse_columns
     from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.progress import say
 
@@ -72,10 +86,17 @@ def build(
         min_weight=min_weight,
         max_bad=max_bad,
         format=format,
+        columns=parse_columns(columns) if columns is not None else None,
+        delimiter=delimiter,
     )
     graph, report = build_graph(triples, schema, options, concepts)
     graph.save(output)
     ConceptIndex.of(graph)  # writes it into the folder
+    for note in report.notes:
+        say(f"note: {note}")
+    if report.with_controls:
+        what = "names have control or bidirectional characters, which are escaped when they are shown"
+        say(f"warning: {report.with_controls:,} {what}. The first: {report.first_with_controls}")
     for row in report.bad_rows:
         say(f"left out: {row}")
     if report.bad > len(report.bad_rows):
@@ -115,7 +136,7 @@ def show(
         print(json.dumps(facts[:limit]))
         return
     for fact in facts[:limit]:
-        print(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
+        print(printable(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ")))
     if len(facts) > limit:
         print(f"… and {len(facts) - limit:,} more (--limit)")
 
@@ -169,7 +190,7 @@ def stats(graph: GraphFolder, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]}))
         return
-    print(found)
+    print(printable(str(found), keep="\n"))
 
 
 @app.command()
@@ -189,7 +210,7 @@ def path(
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, source, target)
     found = find_paths(loaded, source, target, max_hops, limit)
-    print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found)
+    print(printable(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found), keep="\n"))
 
 
 @app.command()

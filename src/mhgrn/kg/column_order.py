@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.strings import StringIndex
-from mhgrn.printing import shortened
+from mhgrn.printing import shown
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 
 ROLES = ("head", "relation", "tail", "weight")
 NEEDED = ROLES[:3]
@@ -109,11 +109,11 @@ def known_columns(names: Sequence[str], where: str) -> dict[str, int] | None:
         return None
     for role, places in found.items():
         if len(places) > 1:
-            several = [names[place].strip() for place in places]
+            several = [shown(names[place].strip(), 40) for place in places]
             what = (
                 f"two columns are called {several[0]}" if len(set(several)) == 1 else f"{' and '.join(several)} may be the {role}"
             )
-            chosen = {role: names[places[0]].strip() for role, places in found.items()}
+            chosen = {role: shown(names[places[0]].strip(), 40) for role, places in found.items()}
             raise UserError(f"{where}: {what}; name the columns, for example {as_option(chosen)}.")
     places_of = {role: places[0] for role, places in found.items()}
     lowered = [_lowered(name) for name in names]
@@ -162,7 +162,7 @@ def named_columns(columns: Mapping[str, str | int], first: Sequence[str], where:
             places[role] = names.index(column) if column in names else lowered.index(column.lower())
         elif column in words:
             known = ", ".join(names[:_SHOWN])
-            raise UserError(f"{where}: --columns names {shown(column)}, but the first row is: {shortened(known)}.")
+            raise UserError(f"{where}: --columns names {shortened(column)}, but the first row is: {shown(known)}.")
         elif not 1 <= int(column) <= len(first):
             raise UserError(f"{where}: --columns names column {column}, but the first row has {len(first)} fields.")
         else:
@@ -213,9 +213,9 @@ def _refuse_unknown_header(first: Sequence[str], where: str) -> None:
         head, tail = plain.index(pair[0]), plain.index(pair[1])
         other = next((place for place in range(len(first)) if place not in (head, tail)), 1)
         columns = {"head": first[head], "relation": first[other], "tail": first[tail]}
-    shown = {role: name.strip() for role, name in columns.items()}
+    named = {role: shown(name.strip()) for role, name in columns.items()}
     raise UserError(
-        f"{where}: the first row looks like a header ({shown(', '.join(first))}). Name the columns: {as_option(shown)}. "
+        f"{where}: the first row looks like a header ({shown(', '.join(first))}). Name the columns: {as_option(named)}. "
         f"If it is a fact: --columns {_AS_THEY_ARE}."
     )
 

@@ -9,7 +9,7 @@ from mhgrn.kg.fact_table import FactTable
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import BadRow, ImportOptions, Row, RowBlock, table_row
 from mhgrn.kg.schema import Schema
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 
 if TYPE_CHECKING:
     from mhgrn.kg.graph import KnowledgeGraph
@@ -54,8 +54,9 @@ def _row(fact: Any, number: int) -> tuple[Sequence[Any], Row]:
         keys = [str(key) for key in fact]
         places = known_columns(keys, f"fact {number}")
         if places is None:
-            shown = shown(", ".join(keys))
-            raise UserError(f"fact {number} has the keys {shown}; the keys are head, relation, tail and, if wanted, weight.")
+            raise UserError(
+                f"fact {number} has the keys {shown(', '.join(keys))}; the keys are head, relation, tail and, if wanted, weight."
+            )
         values = list(fact.values())
         fields = [values[places[role]] for role in ROLES if role in places]
     if isinstance(fields, Iterable) and not isinstance(fields, str | bytes | Set):
@@ -82,7 +83,7 @@ def networkx_graph(graph: Any, relation: str, weight: str | None, schema: Schema
         for node, name in names.items():
             if not name or name in seen:
                 other = f" and {shortened(seen[name])}" if name else ""
-                raise UserError(f"the node {shortened(node)}{other} would have the name {name!r}; rename it.")
+                raise UserError(f"the node {shortened(node)}{other} would have the name {shortened(name)}; rename it.")
             seen[name] = node
     return facts_graph(_edges(graph, names, relation, weight), schema, names.values())
 
@@ -92,8 +93,8 @@ def _edges(graph: Any, names: Mapping[Any, str], relation: str, weight: str | No
         if relation not in attributes:
             known = shown(", ".join(map(str, attributes))) or "none"
             raise UserError(
-                f"the edge from {shortened(head)} to {shortened(tail)} has no attribute {relation!r}; its attributes: {known}. "
-                "Name the one that holds the relation (relation=...)."
+                f"the edge from {shortened(head)} to {shortened(tail)} has no attribute {shortened(relation)}; it has: {known}. "
+                "Name the attribute that holds the relation (relation=...)."
             )
         more = () if weight is None else (attributes.get(weight, 1.0),)
         yield (names[head], str(attributes[relation]), names[tail], *more)

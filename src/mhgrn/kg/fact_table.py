@@ -15,7 +15,7 @@ from mhgrn.kg.interning import Interner, intern_last, is_space, text_crc
 from mhgrn.kg.reader import Array, ImportOptions, RelationNames, RowBlock
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex, TextTable
-from mhgrn.printing import shortened
+from mhgrn.printing import CONTROLS, shortened
 
 COMPACT = 1 << 22  # facts collected before duplicates are removed for the first time
 UNDERSCORE = 95
@@ -167,6 +167,9 @@ class FactTable:
         head, relation, tail, weight = self._distinct() if self._columns else (np.zeros(0, dtype=np.int32),) * 4
         self._columns = []
         self.report.kept = len(head)
+        if found := [relation.name for relation in schema.relations if CONTROLS.search(relation.name)]:
+            self.report.with_controls += len(found)
+            self.report.first_with_controls = self.report.first_with_controls or f"the relation {shortened(found[0])}"
         if source:
             source = {**source, "report": self.report.to_dict()}
         kept_weight = weight if self.options.weights else None

@@ -17,6 +17,7 @@ from mhgrn.io.markers import read_marker, write_json
 from mhgrn.kg.names import concept_name, one_edit_away
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex
+from mhgrn.printing import shortened
 from mhgrn.progress import say
 
 MARKER = "graph.json"
@@ -319,7 +320,7 @@ class KnowledgeGraph:
 
     def lacks(self, name: str) -> str:
         """Return the message for a name that is not a concept."""
-        return f"{name!r} is not a concept of the graph{f' {self.folder}' if self.folder else ''}."
+        return f"{shortened(name)} is not a concept of the graph{f' {self.folder}' if self.folder else ''}."
 
     def neighbors(self, concept: int) -> Ints:
         """Return the numbers of the concepts that share a fact with this one, ascending."""

@@ -13,7 +13,7 @@ from mhgrn.errors import did_you_mean
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import MAX_RELATIONS, Schema
-from mhgrn.printing import printable
+from mhgrn.printing import printable, shortened, shown
 
 Array = NDArray[Any]
 
@@ -177,9 +177,9 @@ class RelationNames:
     def unknown(self, name: str) -> str:
         """Return the message for a name that is not imported."""
         if self.schema is None:
-            return f"the relation {name!r} begins with *, which a schema uses to swap head and tail; rename it."
+            return f"the relation {shortened(name)} begins with *, which a schema uses to swap head and tail; rename it."
         members = [member.removeprefix("*") for relation in self.schema.relations for member in relation.members]
-        return f"{name!r} is not a relation of the schema {self.schema.name}.{did_you_mean(name, members)}"
+        return f"{shortened(name)} is not a relation of the schema {shown(self.schema.name)}.{did_you_mean(name, members)}"
 
 
 class GraphReader:
@@ -310,7 +310,7 @@ def table_row(fields: Sequence[str]) -> Row:
     try:
         weight = float(fields[3]) if len(fields) == 4 and fields[3].strip() else 1.0
     except ValueError:
-        raise BadRow(f"the weight {fields[3]!r} is not a number") from None
+        raise BadRow(f"the weight {shortened(fields[3])} is not a number") from None
     if not abs(weight) <= MAX_WEIGHT:
-        raise BadRow(f"the weight {fields[3]!r} is not a finite number")
+        raise BadRow(f"the weight {shortened(fields[3])} is not a finite number")
     return Row(head, relation, tail, weight)

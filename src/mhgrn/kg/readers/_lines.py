@@ -159,8 +159,12 @@ def _check_text(block: bytes, path: Path, line: int) -> None:
 def _ahead(items: Iterator[Item]) -> Iterator[Item]:
     """Yield the same items, each prepared in a thread while the caller works on the previous one."""
     nothing = object()
-    with ThreadPoolExecutor(1) as pool:
+    pool = ThreadPoolExecutor(1)
+    try:
         pending = pool.submit(next, items, nothing)
         while (item := pending.result()) is not nothing:
             pending = pool.submit(next, items, nothing)
             yield cast(Item, item)
+    finally:
+        # not waiting for the thread: the garbage collector may come here while it holds a lock that the thread needs to end
+        pool.shutdown(wait=False)

@@ -10,7 +10,7 @@ from mhgrn.kg.columns import Layout, layout_of
 from mhgrn.kg.reader import USUAL_FIELDS, BadRow, Fields
 from mhgrn.kg.readers._lines import Block
 from mhgrn.kg.readers._split import Array, SplitReader
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 
 _NAMED = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 
@@ -64,7 +64,8 @@ class TableReader(SplitReader):
         if not any(map(str.strip, fields)):
             return None
         if not self.layout.fits(len(fields)):
-            needed = f"{len(self.layout.order)} as in the first row" if self.layout.least > 3 else USUAL_FIELDS
+            is_fixed = self.layout.least == len(self.layout.order)
+            needed = f"{self.layout.least} as in the first row" if is_fixed else USUAL_FIELDS
             return BadRow(f"{len(fields)} fields, not {needed}")
         return self.layout.arranged(fields)
 

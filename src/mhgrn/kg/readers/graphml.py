@@ -7,7 +7,7 @@ from xml.parsers import expat
 from mhgrn.errors import UserError
 from mhgrn.kg.reader import BadRow, Fields, GraphReader
 from mhgrn.kg.readers._lines import LONGEST_LINE, pieces
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 
 _ROLES = ("name", "relation", "weight")
 _NAMES = ("name", "label", "title")  # attributes of nodes that name them, the first that there is

@@ -7,7 +7,7 @@ from typing import Any
 from mhgrn.errors import UserError
 from mhgrn.kg.columns import ROLES, check_roles, known_columns, named_columns
 from mhgrn.kg.reader import USUAL_FIELDS, BadRow, Fields, GraphReader
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 
 _ADVICE = "write one JSON object on each line"
 

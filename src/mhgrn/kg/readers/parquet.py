@@ -17,7 +17,7 @@ from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import BATCH_SIZE, MAX_WEIGHT, GraphReader, RowBlock, relation_name
 from mhgrn.kg.readers._lines import BLOCK, LONGEST_LINE
 from mhgrn.kg.readers._split import LOOK, Array, Columns, is_ascii, look, trimmed
-from mhgrn.printing import printable, shortened
+from mhgrn.printing import shown
 
 BATCH = 50_000  # rows read at once, at most
 
@@ -91,16 +91,17 @@ class ParquetReader(GraphReader):
         if places is None:
             kept = [place for place, name in enumerate(lowered) if not INDEX.fullmatch(name)]
             if len(kept) not in (3, 4):
-                shown = shown(", ".join(names))
-                raise UserError(f"{self.path}: the columns are {shown}; name head, relation and tail among them (--columns).")
+                raise UserError(
+                    f"{self.path}: the columns are {shown(', '.join(names))}; name head, relation and tail among them (--columns)."
+                )
             places = dict(zip(ROLES, kept, strict=False))
             self.goes_by_order = True
         columns = [names[places[role]] for role in ROLES if role in places]
         for column in columns:
             if lowered.count(column.lower()) > 1:
-                raise UserError(f"{self.path}: two columns are called {printable(column)}; rename one.")
+                raise UserError(f"{self.path}: two columns are called {shown(column)}; rename one.")
             if is_nested(kind := schema.field(column).type):
-                raise UserError(f"{self.path}: the column {printable(column)} holds {kind}, not texts.")
+                raise UserError(f"{self.path}: the column {shown(column)} holds {kind}, not texts.")
         return columns
 
     def _relations(self, column: "_Texts", usable: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from mhgrn.encoders import graph_encoders
+from mhgrn.encoders import WIDEST, graph_encoders
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.printing import shortened, shown
 from mhgrn.settings import NoEffect, Settings, merged, parse_override, put, read_yaml, validation_message
@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     from mhgrn.encoders.base import EncoderSettings
 
 
+MOST = 10**9  # of a number of questions, steps or epochs
+
+
 class TrainingConfig(Settings):
     """Settings of training."""
 
-    epochs: int = Field(100, ge=1)
-    max_steps: int | None = Field(None, ge=1, description="training stops after this many steps; null: after the last epoch")
-    patience: int = Field(2, ge=1, description="training stops after this many epochs without a better dev accuracy")
-    batch_size: int = Field(32, ge=1, description="questions in a step, for each process")
-    micro_batch: int | None = Field(
-        None, ge=1, description="questions in a forward pass; gradients accumulate to the batch; null: all"
+    epochs: int = Field(100, ge=1, le=MOST)
+    max_steps: int | None = Field(
+        None, ge=1, le=MOST, description="training stops after this many steps; null: after the last epoch"
     )
-    eval_batch: int = Field(32, ge=1, description="questions in a forward pass of evaluation")
+    patience: int = Field(2, ge=1, le=MOST, description="training stops after this many epochs without a better dev accuracy")
+    batch_size: int = Field(32, ge=1, le=MOST, description="questions in a step, for each process")
+    micro_batch: int | None = Field(
+        None, ge=1, le=MOST, description="questions in a forward pass; gradients accumulate to the batch; null: all"
+    )
+    eval_batch: int = Field(32, ge=1, le=MOST, description="questions in a forward pass of evaluation")
     train_fraction: float = Field(1.0, gt=0, le=1, description="fraction of the training questions to train on")
-    max_questions: int | None = Field(None, ge=1, description="largest number of training questions; null: no limit")
+    max_questions: int | None = Field(None, ge=1, le=MOST, description="largest number of training questions; null: no limit")
     subset: Literal["random", "first"] = Field(
         "random",
         description="which training questions: a random sample by seed (smaller ones are nested) or the first of the file",
@@ -38,21 +43,22 @@ class TrainingConfig(Settings):
     schedule: Literal["constant", "warmup_constant", "warmup_linear"] = Field(
         "constant", description="of both learning rates; warmup_linear decays to 0 at the last step of the last epoch"
     )
-    warmup_steps: int = Field(150, ge=0, description="steps of rising learning rate, with a warmup schedule")
+    warmup_steps: int = Field(150, ge=0, le=MOST, description="steps of rising learning rate, with a warmup schedule")
     weight_decay: float = Field(0.01, ge=0)
     decay_transitions: bool = Field(True, description="apply weight decay to the relation transitions τ too")
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
     length_window: int = Field(
-        16, ge=1, description="length-bucketing window while the text encoder is trained, in batches; 1 disables bucketing"
+        16, ge=1, le=MOST, description="length-bucketing window while the text encoder is trained, in batches; 1 disables bucketing"
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="of the text encoder's passes while it is trained; weights and graph are float32"
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads; null: all. Small graphs train faster with one")
+    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; null: all. Small graphs train faster with one")
     checkpoint_every: Annotated[
-        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^([1-9]\d* steps|\d*\.?\d+ minutes)$")], NoEffect()
+        Annotated[int, Field(ge=1, le=MOST)] | Annotated[str, Field(pattern=r"^([1-9]\d{0,8} steps|\d{0,8}\.?\d{1,8} minutes)$")],
+        NoEffect(),
     ] = Field("5 minutes", description="interval of checkpoints: `5 minutes`, `200 steps`")
-    log_every: Annotated[int, NoEffect()] = Field(10, ge=1, description="steps between two rows of metrics.jsonl")
+    log_every: Annotated[int, NoEffect()] = Field(10, ge=1, le=MOST, description="steps between two rows of metrics.jsonl")
     tensorboard: Annotated[bool, NoEffect()] = Field(False, description="also write TensorBoard files to the run's folder")
 
 
@@ -72,7 +78,7 @@ class Config(Settings):
     model_config = ConfigDict(extra="allow")  # sections of graph encoders; other names are rejected
 
     preset: Annotated[Literal["default", "paper", "as_published"], NoEffect()] = "default"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=2**32 - 1)
     graph_encoder: str = Field("mhgrn", description="a name listed by `mhgrn encoders`")
     graph_query: Literal["statement", "question"] = Field(
         "statement",
@@ -80,7 +86,7 @@ class Config(Settings):
     )
     features: str = Field("names", description="node features: names, random, a .npy file, or a folder of `mhgrn features build`")
     score: Literal["linear", "mlp"] = "linear"
-    score_hidden: int = Field(200, ge=1)
+    score_hidden: int = Field(200, ge=1, le=WIDEST)
     score_dropout: float = Field(0.2, ge=0, lt=1)
     text: TextEncoderSettings = TextEncoderSettings()
     training: TrainingConfig = TrainingConfig()

@@ -1,5 +1,7 @@
 """The model: the plausibility score of a choice from its text and its subgraph (the paper's section 4.5)."""
 
+import math
+import os
 from typing import Literal, NamedTuple
 
 import torch
@@ -68,6 +70,9 @@ class KnowledgeAwareQA(nn.Module):
         if initial_scale == "level":  # start with equal scores instead of a random order of the choices
             nn.init.zeros_(linear[-1].weight)
 
+    def extra_repr(self) -> str:
+        return f"{parameter_count(self):,} trained parameters"
+
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> Scores:
         """Score each of the G statements; s [G, S], features [N, feature_dim]."""
         encoding: GraphEncoding = self.graph_encoder(s[:, : self.query_dim], features, batch, tokens)
@@ -86,12 +91,36 @@ def build_model(config: Config, encoder: TextEncoder, feature_dim: int, num_rela
         feature_dim: The width of the node features.
         num_relations: The number of relations, including the reverse ones.
     """
+    count = sum(tensor.numel() for tensor in empty_model(config, encoder, feature_dim, num_relations).state_dict().values())
+    if 4 * count > (memory := physical_memory()):
+        raise UserError(
+            f"a model with these settings has {count:,} parameters ({4 * count / 1e9:,.1f} GB), more than this machine's memory of"
+            f" {memory / 1e9:,.1f} GB; choose smaller widths, fewer hops or fewer layers of {config.graph_encoder}."
+        )
+    return assemble(config, encoder.sentence_dim, _dims(config, encoder, feature_dim, num_relations))
+
+
+def empty_model(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> KnowledgeAwareQA:
+    """The model of :func:`build_model` without memory for its parameters, which have only a shape."""
+    with torch.device("meta"):
+        return assemble(config, encoder.sentence_dim, _dims(config, encoder, feature_dim, num_relations))
+
+
+def _dims(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> Dims:
     query_dim = encoder.sentence_dim
     if config.graph_query == "question":
         if encoder.encoding != "separate":
             raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
         query_dim = encoder.width
-    return assemble(config, encoder.sentence_dim, Dims(query_dim, feature_dim, num_relations, encoder.width))
+    return Dims(query_dim, feature_dim, num_relations, encoder.width)
+
+
+def physical_memory() -> float:
+    """The memory of this machine in bytes; infinite if the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:

@@ -1,24 +1,32 @@
 """Run folders: save and load a trained model with its settings.
 
-A run folder can be moved. It stores where its graph is, and another place can be given.
+A run folder can be moved. It stores where its graph, data, node features and text encoder are: relative to the run, for folders
+that are moved together, and absolute. Other places can be given.
 """
 
 import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from mhgrn.config import Config
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
-from mhgrn.features import NodeFeatures, NoFeatures, open_features
-from mhgrn.io.markers import read_marker, write_json
-from mhgrn.io.tensors import load_tensors, save_tensors
+from mhgrn.features import BuiltFeatures, FileFeatures, NodeFeatures, NoFeatures, open_features
+from mhgrn.io.markers import write_json
+from mhgrn.io.places import places, relative_place
+from mhgrn.io.stored import StoredFolder, read_folder
+from mhgrn.io.tensors import save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.model import KnowledgeAwareQA, build_model
+from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
+from mhgrn.printing import shortened
+from mhgrn.progress import say
+from mhgrn.settings import validation_message
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
@@ -26,16 +34,62 @@ from mhgrn.text.loading import load_text_encoder
 MARKER = "run.json"
 FORMAT = 2
 WEIGHTS = "model.safetensors"
+CONFIG = "config.yaml"
 TEXT_PREFIX = "text."
+WIDEST_FEATURES = 1_000_000
 
 
-def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, place: str | None = None) -> NodeFeatures:
+class _Stored(BaseModel):
+    """What ``run.json`` holds; entries that are not listed are not read."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _StoredRelation(_Stored):
+    name: str
+
+
+class _StoredSchema(_Stored):
+    relations: list[_StoredRelation]
+
+
+class _StoredData(_Stored):
+    folder: str = ""
+    fingerprint: str = ""
+    statement: Literal["fill-in-the-blank", "append", "auto"] = "auto"
+    max_nodes: Annotated[int, Field(ge=1)] | None = None
+    max_degree: Annotated[int, Field(ge=1)] | None = None
+
+
+class _StoredMetrics(_Stored):
+    epoch: int = 0
+    dev_accuracy: float = Field(0.0, ge=0, le=1)
+
+
+class _StoredRun(_Stored):
+    config: dict[str, Any]
+    graph: str | None
+    graph_fingerprint: str
+    schema_: _StoredSchema = Field(alias="schema")
+    text_weights: str
+    feature_dim: int = Field(ge=0, le=WIDEST_FEATURES)
+    data: _StoredData
+    text_checksum: str = ""
+    features_key: str = ""
+    relative: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    processes: int = Field(1, ge=1)
+    finished: bool = False
+    metrics: _StoredMetrics = _StoredMetrics()
+
+
+def features_for(config: Config, graph: KnowledgeGraph, encoder: TextEncoder, place: str | Path | None = None) -> NodeFeatures:
     """Open the node features of the settings, or those at ``place``.
 
     A graph encoder without node features gets :class:`~mhgrn.features.NoFeatures`.
     """
     if graph_encoders.load(config.graph_encoder).uses_features:
-        return open_features(place or config.features, graph, encoder)
+        return open_features(str(place or config.features), graph, encoder)
     if place is not None:
         raise UserError(f"the graph encoder {config.graph_encoder!r} uses no node features; remove --features.")
     return NoFeatures()
@@ -70,60 +124,63 @@ class Run:
     def __post_init__(self) -> None:
         self.model.graph_encoder.attach(self.graph)
 
+    def __repr__(self) -> str:
+        about = self.about.get("metrics")
+        measured = f", dev accuracy {about['dev_accuracy']:.1%} (epoch {about['epoch']})" if about else ", not trained"
+        return f"<Run {self.folder}: {self.config.graph_encoder} with {self.config.text.encoder}{measured}>"
+
     @classmethod
-    def load(cls, folder: str | Path, kg: str | Path | None = None, features: str | None = None) -> Self:
+    def load(
+        cls,
+        folder: str | Path,
+        kg: str | Path | None = None,
+        features: str | Path | None = None,
+        encoder: str | Path | None = None,
+        allow_download: bool = False,
+        allow_pickle: bool = False,
+    ) -> Self:
         """Load a run.
+
+        Graph, node features and text encoder are looked for at the given place, where they were relative to the run, and where they
+        were when it was trained.
 
         Args:
             folder: The run folder.
             kg: The graph's new place, or another graph with the same relations. None: the stored place.
             features: The new place of the node features. None: the stored place.
+            encoder: The new place of the text encoder, a folder or a hub name. None: the stored place.
+            allow_download: Download the text encoder if it is not on this machine. Otherwise the network is never used.
+            allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
         """
-        folder = Path(folder)
-        about = read_about(folder)
-        try:
-            config = Config.restore(about["config"])
-        except UserError as error:
-            by = about.get("versions", {}).get("mhgrn", "another version")
-            now = version("mhgrn")
-            raise UserError(
-                f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that version, or train again."
-            ) from None
+        folder = Path(_path("folder", folder))
+
+        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
+            about = _checked(stored)
+            if stored.has(CONFIG):
+                stored.content(CONFIG)  # nothing of it is used, but what a user reads there should be true
+            if not stored.has(WEIGHTS) and "metrics" not in about:
+                raise UserError(f"the training of {folder} has not finished an epoch yet; resume it with `mhgrn train`.")
+            return about, stored.tensors(WEIGHTS)
+
+        about, tensors = read_folder(folder, MARKER, "run", FORMAT, read)
+        config = _restored(folder, about)
         graph = _find_graph(folder, about, kg)
-        encoder = load_text_encoder(config.text)
-        if encoder.identity()["weights"] != about["text_weights"]:
-            raise UserError(
-                f"{folder} was trained with other weights of the text encoder {config.text.encoder!r} than the installed ones;"
-                " install the original weights, or train again."
-            )
-        if "metrics" not in about and not (folder / WEIGHTS).exists():
-            raise UserError(f"the training of {folder} has not finished an epoch yet; resume it with `mhgrn train`.")
-        tensors = load_tensors(folder / WEIGHTS)
+        text, place = _find_encoder(folder, about, config, encoder, allow_download, allow_pickle)
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
         # node features were computed by the encoder before its training
-        try:
-            node_features = features_for(config, graph, load_text_encoder(config.text) if tuned else encoder, features)
-        except UserError as error:
-            if features is not None:
-                raise
-            raise UserError(f"the node features of {folder}: {error} Name their folder with --features.") from None
-        if node_features.dim != about["feature_dim"]:
-            raise UserError(
-                f"{folder} was trained with node features of width {about['feature_dim']}, but these have {node_features.dim}."
-            )
-        model = build_model(config, encoder, node_features.dim, 2 * len(graph.schema))
+        untrained = load_text_encoder(config.text, place, allow_download, allow_pickle) if tuned else text
+        node_features = _find_features(folder, about, config, graph, untrained, features)
         rest = {k: t for k, t in tensors.items() if not k.startswith(TEXT_PREFIX)}
-        try:
-            model.load_state_dict(rest)
-            if tuned:
-                encoder.model.load_state_dict(tuned)
-        except RuntimeError as error:
-            what = str(error).splitlines()[-1].strip().rstrip(".")
-            raise UserError(
-                f"{folder / WEIGHTS} does not fit its settings ({what}); if another version of mhgrn wrote it, train again."
-            ) from None
+        relations = 2 * len(graph.schema)
+        path = folder / WEIGHTS
+        check_tensors(rest, empty_model(config, text, node_features.dim, relations).state_dict(), path)
+        model = build_model(config, text, node_features.dim, relations)
+        model.load_state_dict(rest)
+        if tuned:
+            check_tensors(tuned, text.model.state_dict(), path, TEXT_PREFIX)
+            text.model.load_state_dict(tuned)
         model.eval()
-        return cls(folder, about, config, graph, encoder, node_features, model)
+        return cls(folder, about, config, graph, text, node_features, model)
 
     def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
         """Write settings and weights. The text encoder's weights are written only if training changed them."""
@@ -134,18 +191,54 @@ class Run:
         write_json(self.folder / MARKER, self.about | {"metrics": metrics})
 
 
+def check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], path: Path, prefix: str = "") -> None:
+    """Raise a :class:`UserError` that names the first of the stored tensors that is missing, superfluous or of another kind."""
+    wrong = ""
+    for name in expected:
+        if name not in found:
+            wrong = f"it has no tensor {prefix + name}"
+        elif found[name].shape != expected[name].shape:
+            wrong = f"{prefix + name} has shape {list(found[name].shape)}, not {list(expected[name].shape)}"
+        elif found[name].dtype != expected[name].dtype:
+            wrong = f"{prefix + name} is of type {found[name].dtype}, not {expected[name].dtype}"
+        if wrong:
+            break
+    else:
+        others = sorted(found.keys() - expected.keys())
+        wrong = f"it also has the tensor {shortened(prefix + others[0])}" if others else ""
+    if wrong:
+        raise UserError(f"{path} does not fit its settings ({wrong}); if another version of mhgrn wrote it, train again.")
+
+
 def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
     """Load the prepared data that a run was trained on, or that in the folder ``data``."""
-    place = Path(data or read_about(folder)["data"]["folder"])
-    if data is None and not place.exists():
-        raise UserError(f"the data of {folder} was at {place}, which does not exist; name its folder with --data.")
-    return PreparedData.load(place)
+    if data is not None:
+        return PreparedData.load(data)
+    about = read_about(folder)
+    stored, fingerprint = about["data"].get("folder"), about["data"].get("fingerprint")
+    found = [PreparedData.load(place) for place in places(folder, about.get("relative", {}).get("data"), stored)]
+    if not found:
+        raise UserError(f"the data of {folder} was at {shortened(stored)}, which does not exist; name its folder with --data.")
+    for prepared in found:
+        if prepared.fingerprint == fingerprint:
+            return prepared
+    say(f"note: the data at {found[-1].folder} has changed since {folder} was trained on it.")
+    return found[-1]
 
 
 def describe(
-    config: Config, graph: KnowledgeGraph, encoder: TextEncoder, features: NodeFeatures, data: dict[str, Any]
+    config: Config,
+    graph: KnowledgeGraph,
+    encoder: TextEncoder,
+    features: NodeFeatures,
+    data: dict[str, Any],
+    folder: Path | None = None,
 ) -> dict[str, Any]:
-    """The contents of ``run.json``."""
+    """The contents of ``run.json``; ``folder`` is that of the run."""
+    others = {"graph": graph.folder, "data": data.get("folder"), "encoder": encoder.folder}
+    if isinstance(features, BuiltFeatures | FileFeatures):
+        others["features"] = features.folder.folder if isinstance(features, BuiltFeatures) else features.path
+    relative = {name: relative_place(place, folder) for name, place in others.items() if place is not None} if folder else {}
     return {
         "format": FORMAT,
         "config": config.used(),
@@ -153,8 +246,11 @@ def describe(
         "graph_fingerprint": graph.fingerprint,
         "schema": graph.schema.to_dict(),
         "text_weights": encoder.identity()["weights"],
+        "text_checksum": encoder.checksum(),
         "feature_dim": features.dim,
+        **({"features_key": features.folder.about["key"]} if isinstance(features, BuiltFeatures) else {}),
         "data": data,
+        "relative": {name: place for name, place in relative.items() if place is not None},
         "versions": {name: version(name) for name in ("mhgrn", "torch", "transformers", "numpy")}
         | {"python": platform.python_version()},
     }
@@ -162,28 +258,132 @@ def describe(
 
 def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> KnowledgeGraph:
     if kg is None:
-        place = Path(about["graph"])
-        if not place.exists():
-            raise UserError(f"the graph of {folder} was at {place}, which does not exist; name its folder with --kg.")
-        graph = KnowledgeGraph.load(place)
-        if graph.fingerprint != about["graph_fingerprint"]:
-            raise UserError(
-                f"the graph at {place} has changed since {folder} was trained on it; name it with --kg to use it anyway,"
-                " or train again."
-            )
-        return graph
-    graph = KnowledgeGraph.load(kg)
+        stored = about["graph"]
+        if stored is None:
+            raise UserError(f"{folder / MARKER} does not say where its graph is; name its folder with --kg.")
+        found = list(places(folder, about.get("relative", {}).get("graph"), stored))
+        if not found:
+            raise UserError(f"the graph of {folder} was at {shortened(stored)}, which does not exist; name its folder with --kg.")
+        for place in found:
+            graph = KnowledgeGraph.load(place)
+            if graph.fingerprint == about["graph_fingerprint"]:
+                return graph
+        raise UserError(
+            f"the graph at {found[-1]} has changed since {folder} was trained on it; name it with --kg to use it anyway,"
+            " or train again."
+        )
+    graph = KnowledgeGraph.load(_path("kg", kg))
     theirs = [r["name"] for r in about["schema"]["relations"]]
     ours = [r.name for r in graph.schema.relations]
     if ours != theirs:
         raise UserError(
-            f"{kg} has other relations than the graph of {folder}"
-            f" ({len(ours)}: {', '.join(ours[:3])}…, not {len(theirs)}: {', '.join(theirs[:3])}…)."
+            f"{kg} has other relations than the graph of {folder} ({len(ours)}: {_few(ours)}, not {len(theirs)}: {_few(theirs)})."
         )
     return graph
 
 
+def _few(names: list[str]) -> str:
+    return ", ".join(shortened(name, 40).strip("'") for name in names[:3]) + ("…" if len(names) > 3 else "")
+
+
+def _find_encoder(
+    folder: Path,
+    about: dict[str, Any],
+    config: Config,
+    encoder: str | Path | None,
+    allow_download: bool,
+    allow_pickle: bool,
+) -> tuple[TextEncoder, str | Path | None]:
+    """The text encoder of a run, and where it was found: None for the place that the settings name."""
+
+    def found_at() -> Iterator[str | Path | None]:
+        if encoder is not None:
+            yield _path("encoder", encoder)
+            return
+        yield from places(folder, about.get("relative", {}).get("encoder"), None)
+        yield None
+
+    problems: list[UserError] = []
+    for place in found_at():
+        try:
+            text = load_text_encoder(config.text, place, allow_download, allow_pickle)
+        except UserError as error:
+            problems.append(error)
+            continue
+        checksum = about.get("text_checksum")
+        if text.identity()["weights"] == about["text_weights"] and checksum in (None, text.checksum()):
+            return text, place
+        name = repr(config.text.encoder) if place is None else f"at {place}"
+        problems.append(
+            UserError(
+                f"{folder} was trained with other weights of the text encoder than those of {name}; name the folder of the original"
+                " weights with --encoder, or train again."
+            )
+        )
+    raise problems[-1]
+
+
+def _find_features(
+    folder: Path,
+    about: dict[str, Any],
+    config: Config,
+    graph: KnowledgeGraph,
+    encoder: TextEncoder,
+    features: str | Path | None,
+) -> NodeFeatures:
+    def found_at() -> Iterator[str | Path | None]:
+        if features is not None:
+            yield _path("features", features)
+            return
+        if graph_encoders.load(config.graph_encoder).uses_features:
+            yield from places(folder, about.get("relative", {}).get("features"), None)
+        yield None
+
+    problems: list[UserError] = []
+    for place in found_at():
+        try:
+            found = features_for(config, graph, encoder, place)
+            key = about.get("features_key")
+            if features is None and isinstance(found, BuiltFeatures) and key is not None and found.folder.about["key"] != key:
+                raise UserError(f"{found.folder.folder} has changed since the run was trained.")
+            if found.dim == about["feature_dim"]:
+                return found
+        except UserError as error:
+            asked = UserError(f"the node features of {folder}: {error} Name their folder with --features.")
+            problems.append(asked if features is None else error)
+            continue
+        problems.append(
+            UserError(f"{folder} was trained with node features of width {about['feature_dim']}, but these have {found.dim}.")
+        )
+    raise problems[-1]
+
+
 def read_about(folder: Path) -> dict[str, Any]:
     """Read and check ``run.json``."""
-    keys = ("config", "graph", "graph_fingerprint", "schema", "text_weights", "feature_dim", "data")
-    return read_marker(folder, MARKER, "run", FORMAT, keys)
+    return read_folder(folder, MARKER, "run", FORMAT, _checked)
+
+
+def _checked(stored: StoredFolder) -> dict[str, Any]:
+    try:
+        _StoredRun.model_validate(stored.about)
+    except ValidationError as error:
+        what = validation_message(error, _StoredRun, "entry")
+        raise UserError(f"{stored.path / MARKER} is damaged: {what} Restore the file, or train again.") from None
+    return stored.about
+
+
+def _restored(folder: Path, about: dict[str, Any]) -> Config:
+    try:
+        return Config.restore(about["config"])
+    except UserError as error:
+        by, now = shortened(about.get("versions", {}).get("mhgrn"), 40).strip("'"), version("mhgrn")
+        raise UserError(
+            f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that version, or train again."
+        ) from None
+
+
+def _path(name: str, value: object) -> str | Path:
+    """Check an argument that should be a path."""
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{name} is of type {type(value).__name__}; give the path of a folder.")
+    return value

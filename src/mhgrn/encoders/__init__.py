@@ -15,3 +15,8 @@ graph_encoders: "Plugins[type[GraphEncoder]]" = Plugins(
 >>> graph_encoders.load("none").summary
 'the text encoder alone'
 """
+
+# upper bounds of settings: far above every useful value, so that a damaged file of settings cannot fill the memory
+WIDEST = 65_536  # of a vector
+DEEPEST = 100  # hops, rounds or layers
+MOST_HEADS = 1024  # attention heads or basis matrices

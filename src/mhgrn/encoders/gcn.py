@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.encoders import DEEPEST, MOST_HEADS, WIDEST
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
 from mhgrn.nn.segments import SparsePattern, weighted_sum
@@ -17,9 +18,9 @@ from mhgrn.text.tokens import Tokens
 class GCNSettings(TrainedSettings):
     """Settings of ``gcn``."""
 
-    layers: int = Field(2, ge=1)
-    hidden_dim: int = Field(100, ge=1)
-    heads: int = Field(2, ge=1, description="attention heads of the pooling; together they are hidden_dim wide")
+    layers: int = Field(2, ge=1, le=DEEPEST)
+    hidden_dim: int = Field(100, ge=1, le=WIDEST)
+    heads: int = Field(2, ge=1, le=MOST_HEADS, description="attention heads of the pooling; together they are hidden_dim wide")
     dropout: float = Field(0.1, ge=0, lt=1)
     pool: Literal["answer", "all"] = Field("answer", description="the nodes that are pooled")
 

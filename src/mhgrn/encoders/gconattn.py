@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.encoders import WIDEST
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax
@@ -17,7 +18,7 @@ from mhgrn.text.tokens import Tokens
 class GconAttnSettings(TrainedSettings):
     """Settings of ``gconattn``."""
 
-    hidden_dim: int = Field(300, ge=1)
+    hidden_dim: int = Field(300, ge=1, le=WIDEST)
     dropout: float = Field(0.1, ge=0, lt=1)
     train_projection: bool = Field(
         True, description="train the projection of node features (the published code keeps it at its random initialization)"

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.encoders import DEEPEST, WIDEST
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import MLP, initialize
 from mhgrn.subgraphs.extract import ANSWER
@@ -18,8 +19,8 @@ FIRST_LOGIT = -7.0  # initial weights of 0.001: thousands of walks end in an ans
 class GSCSettings(TrainedSettings):
     """Settings of ``gsc``."""
 
-    rounds: int = Field(2, ge=1, description="length of the longest walk")
-    hidden_dim: int = Field(32, ge=1, description="width of the network that computes edge weights")
+    rounds: int = Field(2, ge=1, le=DEEPEST, description="length of the longest walk")
+    hidden_dim: int = Field(32, ge=1, le=WIDEST, description="width of the network that computes edge weights")
 
 
 class GraphSoftCounter(GraphEncoder):

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.encoders import WIDEST
 from mhgrn.encoders._paths import AttendedPaths, PathEncoder
 from mhgrn.encoders.base import Dims, GraphEncoding, TrainedSettings
 from mhgrn.encoders.gcn import Convolution
@@ -30,11 +31,11 @@ class KagNetSettings(TrainedSettings):
 
     hops: int = Field(2, ge=1, le=5, description="K, length of the longest path; the number of paths grows exponentially with K")
     max_paths: int | None = Field(5000, ge=1, description="paths to read of a statement, shortest first; null: all")
-    hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
-    gcn_dim: int = Field(50, ge=1, description="width between the two graph convolutions")
-    node_dim: int = Field(25, ge=1, description="width of nodes after the graph convolutions")
-    path_dim: int = Field(128, ge=1, description="width of the LSTM")
-    pair_dim: int = Field(128, ge=1, description="width of the vector of a pair of concepts")
+    hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of projected nodes and of relations")
+    gcn_dim: int = Field(50, ge=1, le=WIDEST, description="width between the two graph convolutions")
+    node_dim: int = Field(25, ge=1, le=WIDEST, description="width of nodes after the graph convolutions")
+    path_dim: int = Field(128, ge=1, le=WIDEST, description="width of the LSTM")
+    pair_dim: int = Field(128, ge=1, le=WIDEST, description="width of the vector of a pair of concepts")
     dropout: float = Field(0.1, ge=0, lt=1)
     prune_with: str | None = Field(None, description="folder of `mhgrn features build --from transe`; its scores prune paths")
     prune_below: float = Field(0.12, ge=0, le=1, description="paths with a lower score are pruned")

@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.encoders import DEEPEST, MOST_HEADS, WIDEST
 from mhgrn.encoders._paths import AttendedPaths, PathEncoder
 from mhgrn.encoders.base import Dims, EncoderSettings, GraphEncoding, TrainedSettings
 from mhgrn.errors import UserError
@@ -25,11 +26,11 @@ PUBLISHED_LIMIT = 200  # walks of a statement
 class RelationNetworkSettings(TrainedSettings):
     """Settings that both relation networks have."""
 
-    hidden_dim: int = Field(100, ge=1, description="width of nodes and of relations")
+    hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of nodes and of relations")
     transform: Literal["mlp", "linear"] = Field("mlp", description="how a path's parts become its vector")
-    mlp_dim: int = Field(256, ge=1)
-    mlp_layers: int = Field(2, ge=1, description="number of hidden layers")
-    out_dim: int = Field(128, ge=1)
+    mlp_dim: int = Field(256, ge=1, le=WIDEST)
+    mlp_layers: int = Field(2, ge=1, le=DEEPEST, description="number of hidden layers")
+    out_dim: int = Field(128, ge=1, le=WIDEST)
     dropout: float = Field(0.3, ge=0, lt=1)
     published_paths: bool = Field(
         False, description="read the paths of the published code: the first 200, and with one hop also two hops of relation 0"
@@ -39,11 +40,11 @@ class RelationNetworkSettings(TrainedSettings):
 class KHopRNSettings(RelationNetworkSettings):
     """Settings of ``khop-rn``."""
 
-    hops: int = Field(2, ge=1, description="K, length of the longest walk")
+    hops: int = Field(2, ge=1, le=DEEPEST, description="K, length of the longest walk")
     pooling: Literal["attention", "multihead", "definition", "mean"] = Field(
         "attention", description="definition: equal weights of answer concepts and lengths, as in the paper's appendix E"
     )
-    heads: int = Field(2, ge=1, description="attention heads, with pooling: multihead")
+    heads: int = Field(2, ge=1, le=MOST_HEADS, description="attention heads, with pooling: multihead")
     max_paths: int | None = Field(5000, ge=1, description="walks to read of a statement, shortest first; null: all")
 
 

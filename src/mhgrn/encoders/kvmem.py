@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.encoders import WIDEST
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding, TrainedSettings
 from mhgrn.nn.layers import Dropout, Projection, initialize
 from mhgrn.subgraphs.extract import OTHER
@@ -19,8 +20,8 @@ class KVMemSettings(TrainedSettings):
     max_triples: int | None = Field(
         300, ge=1, description="maximum number of triples per statement; those of mentioned concepts have priority; null: all"
     )
-    hidden_dim: int = Field(100, ge=1, description="width of projected nodes and of relations")
-    memory_dim: int = Field(300, ge=2, multiple_of=2)
+    hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of projected nodes and of relations")
+    memory_dim: int = Field(300, ge=2, le=WIDEST, multiple_of=2)
     dropout: float = Field(0.1, ge=0, lt=1)
     train_projection: bool = Field(
         True, description="train the projection of node features (the published code keeps it at its random initialization)"

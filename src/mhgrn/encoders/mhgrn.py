@@ -7,6 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.encoders import DEEPEST, MOST_HEADS, WIDEST
 from mhgrn.encoders.base import Dims, EncoderSettings, GraphEncoder, GraphEncoding
 from mhgrn.nn.components import Component, components
 from mhgrn.nn.conv import MHGRNLayer
@@ -20,23 +21,23 @@ from mhgrn.text.tokens import Tokens
 class MHGRNSettings(EncoderSettings):
     """Settings of ``mhgrn``."""
 
-    hops: int = Field(2, ge=1, description="K, length of the longest walk")
-    layers: int = Field(1, ge=1)
-    hidden_dim: int = Field(100, ge=1)
-    message_dim: int | None = Field(None, ge=1, description="width of messages; null: hidden_dim")
-    out_dim: int | None = Field(None, ge=1, description="width of the output; null: hidden_dim")
+    hops: int = Field(2, ge=1, le=DEEPEST, description="K, length of the longest walk")
+    layers: int = Field(1, ge=1, le=DEEPEST)
+    hidden_dim: int = Field(100, ge=1, le=WIDEST)
+    message_dim: int | None = Field(None, ge=1, le=WIDEST, description="width of messages; null: hidden_dim")
+    out_dim: int | None = Field(None, ge=1, le=WIDEST, description="width of the output; null: hidden_dim")
     relation_weights: Literal["diagonal", "full", "basis"] = "diagonal"
     initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field(
         "level", description="standard deviation of the initial weights; level: chosen by layer so that signals keep their scale"
     )
-    heads: int = Field(2, ge=1, description="attention heads of the pooling")
-    attention_dim: int = Field(50, ge=1, description="hidden width of the networks that compute attention")
+    heads: int = Field(2, ge=1, le=MOST_HEADS, description="attention heads of the pooling")
+    attention_dim: int = Field(50, ge=1, le=WIDEST, description="hidden width of the networks that compute attention")
     dropout: float = Field(0.1, ge=0, lt=1)
     epsilon: float = Field(0.0, ge=0, description="added to the denominator of the attention (published: 1e-15)")
     walks_from: Literal["any", "question"] = Field("any", description="where walks start: anywhere, or at the question's concepts")
     zero_hop: bool = Field(False, description="let a node also attend to its own x, so that it can ignore its walks")
     pool_first_node_if_no_answer: bool = Field(False, description="pool node 0 if there is no node to pool (published)")
-    relation_bases: int = Field(8, ge=1, description="number of basis matrices, with relation_weights: basis")
+    relation_bases: int = Field(8, ge=1, le=MOST_HEADS, description="number of basis matrices, with relation_weights: basis")
     without: list[Component] = Field(
         [], description="components to remove: " + ", ".join(get_args(Component)) + "; the first four are the paper's table 6"
     )

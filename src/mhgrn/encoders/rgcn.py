@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.encoders import MOST_HEADS
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.encoders.gcn import GCNSettings
 from mhgrn.nn.layers import AttentivePooling, Dropout, Projection, gelu, initialize, pooled_nodes
@@ -22,7 +23,9 @@ Normalization = Literal["total", "per_relation"]
 class RGCNSettings(GCNSettings):
     """Settings of ``rgcn``."""
 
-    bases: int | None = Field(8, ge=1, description="number of basis matrices that relations share; null: a matrix for each")
+    bases: int | None = Field(
+        8, ge=1, le=MOST_HEADS, description="number of basis matrices that relations share; null: a matrix for each"
+    )
     normalize: Annotated[Normalization, FormerName("normalise")] = Field(
         "total", description="divide by all neighbours, as in equation 2, or by those of the same relation (published)"
     )

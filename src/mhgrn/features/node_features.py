@@ -179,7 +179,7 @@ class FileFeatures(NodeFeatures):
 
     def __init__(self, graph: KnowledgeGraph, path: Path) -> None:
         super().__init__()
-        self.graph, self.own = graph, len(graph)
+        self.graph, self.own, self.path = graph, len(graph), path
         self._rows = load_array(path)
         if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
             raise UserError(

@@ -4,11 +4,13 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from xxhash import xxh64
 
 from mhgrn.errors import UserError, shortage
 from mhgrn.progress import track
@@ -53,6 +55,7 @@ class TextEncoder(nn.Module):
     """
 
     name: ClassVar[str]
+    folder: Path | None = None  # the folder that the model was loaded from, if a user named it
 
     def __init__(self, settings: TextEncoderSettings) -> None:
         super().__init__()
@@ -127,6 +130,15 @@ class TextEncoder(nn.Module):
             digest.update(name.encode())
             digest.update(parameter.flatten()[:64].float().cpu().numpy().tobytes())
         return digest.hexdigest()[:20]
+
+    def checksum(self) -> str:
+        """The XXH64 of all weights that determine the vectors; the fingerprint of :meth:`identity` reads a part of them."""
+        digest = xxh64()
+        for name, parameter in sorted(self.model.named_parameters()):
+            if not name.startswith("pooler.") or self.pooling == "pooler":
+                digest.update(name.encode())
+                digest.update(parameter.detach().float().cpu().contiguous().numpy().data)
+        return digest.hexdigest()
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         """Pooled vectors of single texts, scaled to length √width: [n, width]."""

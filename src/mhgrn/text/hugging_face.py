@@ -38,6 +38,8 @@ class HuggingFaceEncoder(TextEncoder):
 
     def load(self) -> Pretrained:
         where, allow_download, allow_pickle = self._source
+        if os.path.isdir(where):  # unlike Path.is_dir, False for a name that cannot be a path
+            self.folder = Path(where).absolute()
         return load_pretrained(where, where, allow_download, allow_pickle)
 
 

@@ -22,7 +22,7 @@ class TextEncoderSettings(Settings):
     input_format: Literal["default", "add_qa_prefix", "fairseq", "no_extra_sep"] = Field(
         "default", description="layout of a pair: add_qa_prefix adds Q: and A:, no_extra_sep uses one separator, fairseq does both"
     )
-    max_length: int = Field(64, ge=8, description="longest input in tokens; longer texts are truncated")
-    frozen_epochs: int | None = Field(None, ge=0, description="epochs before the encoder is trained too; null: never")
+    max_length: int = Field(64, ge=8, le=1_000_000, description="longest input in tokens; longer texts are truncated")
+    frozen_epochs: int | None = Field(None, ge=0, le=10**9, description="epochs before the encoder is trained too; null: never")
     frozen_dropout: bool = Field(False, description="keep dropout on while the encoder is frozen; vectors are then not cached")
     learning_rate: float = Field(1e-5, gt=0, description="learning rate of the text encoder")

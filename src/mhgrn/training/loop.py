@@ -2,10 +2,10 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,38 +41,94 @@ def set_seed(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def train(data: PreparedData, config: Config, folder: str | Path, graph: KnowledgeGraph | None = None, force: bool = False) -> Run:
+def train(
+    data: PreparedData | str | Path,
+    config: Config | Mapping[str, Any] | str | Path,
+    folder: str | Path,
+    graph: KnowledgeGraph | str | Path | None = None,
+    force: bool = False,
+    encoder: str | Path | None = None,
+    allow_download: bool = False,
+    allow_pickle: bool = False,
+) -> Run:
     """Train a model and keep its best epoch on dev.
 
     An interrupted run in ``folder`` is resumed and ends with the same weights as an uninterrupted one. Ctrl-C saves a checkpoint
     and raises KeyboardInterrupt.
 
     Args:
-        data: The questions, with answers in the splits train and dev.
-        config: The settings.
+        data: The questions, with answers in the splits train and dev, or the folder of prepared data.
+        config: The settings: a :class:`~mhgrn.Config`, nested dictionaries, or a YAML file.
         folder: The folder of the run.
-        graph: The graph that the data was prepared from. By default it is loaded.
+        graph: The graph that the data was prepared from, or its folder. By default it is loaded.
         force: Start over, and replace the run in the folder.
+        encoder: The place of the text encoder, if it is not where ``text.encoder`` says: a folder or a hub name.
+        allow_download: Download the text encoder if it is not on this machine. Otherwise the network is never used.
+        allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
 
     Returns:
         The trained run.
 
-    >>> run = train(PreparedData.load("prepared"), Config.of({"mhgrn": {"hops": 3}}), "run")  # doctest: +SKIP
+    >>> run = train("prepared", {"mhgrn": {"hops": 3}}, "run")  # doctest: +SKIP
     """
+    data, config, graph = _data(data), _config(config), _graph(graph)
+    if not isinstance(folder, str | Path):
+        raise TypeError(f"folder is of type {type(folder).__name__}; give the path of the run's folder.")
     folder = check_replaceable(Path(folder), MARKER)
     for split in ("train", "dev"):
         data.answered_split(split)
     processes = Processes()
+    access = _Access(encoder, allow_download, allow_pickle)
     if not processes.is_main:
         silence()
-        return _train(data, config, folder, graph, force, processes)
+        return _train(data, config, folder, graph, force, processes, access)
     busy = f"another process is training in {folder}; wait for it, or name another folder."
     with locked(folder.with_name(f".{folder.name}.lock"), busy=busy):
-        return _train(data, config, folder, graph, force, processes)
+        return _train(data, config, folder, graph, force, processes, access)
+
+
+class _Access(NamedTuple):
+    """Where the text encoder is, and what loading it may do; see :func:`~mhgrn.text.loading.load_text_encoder`."""
+
+    place: str | Path | None = None
+    allow_download: bool = False
+    allow_pickle: bool = False
+
+
+def _data(data: object) -> PreparedData:
+    if isinstance(data, str | Path):
+        return PreparedData.load(data)
+    if not isinstance(data, PreparedData):
+        raise TypeError(f"data is of type {type(data).__name__}; give PreparedData (see mhgrn.prepare) or its folder.")
+    return data
+
+
+def _config(config: object) -> Config:
+    if isinstance(config, str | Path):
+        return Config.load(config)
+    if isinstance(config, Mapping):
+        return Config.of(config)
+    if not isinstance(config, Config):
+        raise TypeError(f"config is of type {type(config).__name__}; give a Config, nested dictionaries, or a YAML file.")
+    return config
+
+
+def _graph(graph: object) -> KnowledgeGraph | None:
+    if isinstance(graph, str | Path):
+        return KnowledgeGraph.load(graph)
+    if graph is not None and not isinstance(graph, KnowledgeGraph):
+        raise TypeError(f"graph is of type {type(graph).__name__}; give a KnowledgeGraph or its folder.")
+    return graph
 
 
 def _train(
-    data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph | None, force: bool, processes: Processes
+    data: PreparedData,
+    config: Config,
+    folder: Path,
+    graph: KnowledgeGraph | None,
+    force: bool,
+    processes: Processes,
+    access: _Access,
 ) -> Run:
     is_there = (folder / MARKER).is_file() and not force
     if is_there and read_about(folder).get("finished"):
@@ -80,7 +136,7 @@ def _train(
     record = Record(config.training.tensorboard)
     graph = graph or data.load_graph()
     with explaining_memory_errors(config):
-        run = _new_run(data, config, folder, graph, processes)
+        run = _new_run(data, config, folder, graph, processes, access)
         if is_there:
             _check_same(folder, run.about)
             is_there = (folder / CHECKPOINT).is_file()  # if it was stopped before its first checkpoint, it starts over
@@ -114,7 +170,7 @@ def _train(
         remove_file(folder / CHECKPOINT)
         seal(folder)
     processes.wait()
-    return Run.load(folder, graph.folder)
+    return Run.load(folder, graph.folder, None, *access)
 
 
 def _keep(examples: Examples, folder: Path) -> None:
@@ -128,15 +184,20 @@ def _keep(examples: Examples, folder: Path) -> None:
     say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
 
 
-def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph, processes: Processes) -> Run:
+def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph, processes: Processes, access: _Access) -> Run:
     """A new model, the same in every process. After that, each process has its own random numbers."""
+    if graph.fingerprint != data.about["graph_fingerprint"]:
+        raise UserError(f"{data.folder} was prepared from another graph than {graph.folder or 'the given one'}.")
+    if graph.folder is None:
+        raise UserError("save the graph first; a run stores the folder of its graph.")
     set_seed(config.seed)
-    encoder = load_text_encoder(config.text).to(processes.device)
+    encoder = load_text_encoder(config.text, *access).to(processes.device)
     trains_text = config.text.frozen_epochs is not None
-    features = features_for(config, graph, load_text_encoder(config.text).to(processes.device) if trains_text else encoder)
+    untrained = load_text_encoder(config.text, *access).to(processes.device) if trains_text else encoder
+    features = features_for(config, graph, untrained)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
-    about = describe(config, graph, encoder, features, source) | {"processes": processes.count}
+    about = describe(config, graph, encoder, features, source, folder) | {"processes": processes.count}
     if processes.index:
         set_seed(int(np.random.SeedSequence([config.seed, processes.index]).generate_state(1)[0]))
     return Run(folder, about, config, graph, encoder, features, model.to(processes.device))

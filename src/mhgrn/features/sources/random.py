@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RandomSettings(Settings):
-    dim: int = Field(32, ge=1, description="width of the vectors")
+    dim: int = Field(32, ge=1, le=65_536, description="width of the vectors")
 
 
 class RandomSource(FeatureSource):

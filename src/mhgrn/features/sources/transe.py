@@ -25,9 +25,9 @@ SLOW = 60  # seconds; longer training prints an estimate
 
 
 class TransESettings(Settings):
-    dim: int = Field(100, ge=1, description="width of the vectors")
-    epochs: int = Field(100, ge=1, description="training epochs")
-    seed: int = Field(0, ge=0, description="random seed")
+    dim: int = Field(100, ge=1, le=65_536, description="width of the vectors")
+    epochs: int = Field(100, ge=1, le=10**6, description="training epochs")
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="random seed")
 
 
 class TransESource(FeatureSource):

@@ -38,6 +38,9 @@ def compare(
     most: int = 20,
     data: str | Path | None = None,
     kg: str | Path | None = None,
+    encoder: str | Path | None = None,
+    allow_download: bool = False,
+    allow_pickle: bool = False,
 ) -> Comparison:
     """Find the questions of a split that two runs answer differently.
 
@@ -48,6 +51,9 @@ def compare(
         most: Largest number of questions to explain; the others are counted.
         data: Prepared data. By default the data that each run was trained on.
         kg: The runs' graph, if it has moved, or another graph of the same schema.
+        encoder: The text encoder of both runs, if it has moved: a folder or a hub name.
+        allow_download: Download a text encoder that is not on this machine. Otherwise the network is never used.
+        allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
 
     >>> compare("run", "other-run").flipped  # doctest: +SKIP
     12
@@ -61,7 +67,7 @@ def compare(
         raise UserError(f"the split {split} of {prepared[0].folder} is empty.")
     runs, chosen = [], []
     for folder, questions in zip(folders, prepared, strict=True):
-        run = Run.load(folder, kg)
+        run = Run.load(folder, kg, None, encoder, allow_download, allow_pickle)
         require_same_graph(run, questions)
         runs.append(run)
         chosen.append([choose([p], "mean") for p in split_probabilities(Examples(questions, run), split)])

@@ -28,6 +28,18 @@ RunFeatures = Annotated[
         "--features", help="Node features: names, random, a .npy file or a features folder. Unset: as trained.", show_default=False
     ),
 ]
+RunEncoder = Annotated[
+    str | None,
+    typer.Option("--encoder", help="The text encoder, if it has moved: a folder or a hub name.", show_default=False),
+]
+AllowDownload = Annotated[
+    bool,
+    typer.Option("--allow-download", help="Download a text encoder that is not on this machine. Otherwise no network is used."),
+]
+AllowPickle = Annotated[
+    bool,
+    typer.Option("--allow-pickle", help="Load text encoder weights in a pickle file (.bin), which can run code."),
+]
 RunData = Annotated[
     Path | None,
     typer.Option("--data", help="Prepared data. Unset: the data that the run was trained on.", show_default=False),

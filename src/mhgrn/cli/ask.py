@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, Device, RunFeatures, RunGraph
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Device, RunEncoder, RunFeatures, RunGraph
 
 PANEL = "Ask"
 
@@ -35,6 +35,9 @@ def ask(
     ] = False,
     kg: RunGraph = None,
     features: RunFeatures = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +51,7 @@ def ask(
     facts = [_fact(text) for text in fact or []]
     from mhgrn.starter import load
 
-    qa = load(None if str(run) == "starter" else run, kg, features, device)
+    qa = load(None if str(run) == "starter" else run, kg, features, device, encoder, allow_download, allow_pickle)
     answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
     print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
 

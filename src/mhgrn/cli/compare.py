@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, RunData, RunFolder, RunGraph, Split
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFolder, RunGraph, Split
 
 PANEL = "Train"
 
@@ -17,12 +17,15 @@ def compare(
     most: Annotated[int, typer.Option(min=0, help="Largest number of questions to explain.")] = 20,
     data: RunData = None,
     kg: RunGraph = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """List the questions that two runs answer differently, with both explanations."""
     from mhgrn.comparison import compare as compare_runs
 
-    found = compare_runs(run_a, run_b, split, most, data, kg)
+    found = compare_runs(run_a, run_b, split, most, data, kg, encoder, allow_download, allow_pickle)
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return

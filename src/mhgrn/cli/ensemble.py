@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mhgrn.cli._options import AsJson, RunData, RunGraph, Split
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunGraph, Split
 
 PANEL = "Train"
 
@@ -20,6 +20,9 @@ def ensemble(
     ] = "mean",
     data: RunData = None,
     kg: RunGraph = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSON lines of predictions to write.", show_default=False)
     ] = None,
@@ -28,7 +31,7 @@ def ensemble(
     """Answer a split with several runs together, also with different graph encoders."""
     from mhgrn.training.ensemble import ensemble as answer_together
 
-    result = answer_together(runs, split, vote, data, kg, output)
+    result = answer_together(runs, split, vote, data, kg, output, encoder, allow_download, allow_pickle)
     if as_json:
         print(json.dumps(result.to_dict()))
         return

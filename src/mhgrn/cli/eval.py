@@ -2,7 +2,7 @@
 
 import json
 
-from mhgrn.cli._options import AsJson, RunData, RunFeatures, RunFolder, RunGraph, Split
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFeatures, RunFolder, RunGraph, Split
 
 PANEL = "Train"
 
@@ -13,6 +13,9 @@ def eval(
     data: RunData = None,
     kg: RunGraph = None,
     features: RunFeatures = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run's accuracy on a split of prepared data."""
@@ -22,7 +25,7 @@ def eval(
     loaded.answered_split(split)
     from mhgrn.training.evaluation import evaluate
 
-    result = evaluate(Run.load(run, kg, features), loaded, split)
+    result = evaluate(Run.load(run, kg, features, encoder, allow_download, allow_pickle), loaded, split)
     if as_json:
         print(json.dumps(result))
         return

@@ -3,18 +3,16 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mhgrn.cli._options import AsJson, GraphFolder
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, GraphFolder
 
 if TYPE_CHECKING:
     from mhgrn.features import FeatureFolder, FeatureSource
-    from mhgrn.kg import KnowledgeGraph
-    from mhgrn.settings import Settings
+    from mhgrn.features.encoded import Estimate
 
 app = typer.Typer(help="Build node features: a vector for each concept of a graph.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -75,9 +73,13 @@ def build(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the source. May be repeated.", show_default=False),
     ] = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """Build a features folder and print the setting that uses it. An interrupted build from triples or names resumes."""
+    from mhgrn.errors import UserError
+    from mhgrn.features.encoded import EncodedSource, feature_encoder
     from mhgrn.features.loading import FEATURE_SOURCES
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.settings import parse_override
@@ -98,13 +100,27 @@ def build(
     for option, (key, _) in given.items():
         if key not in source.Settings.model_fields:
             _refuse(option, name, [n for n, other in _built_in().items() if key in other.Settings.model_fields])
+    for option, is_given in {"--estimate": estimate, "--allow-download": allow_download, "--allow-pickle": allow_pickle}.items():
+        if is_given and not issubclass(source, EncodedSource):
+            _refuse(option, name, [n for n, other in _built_in().items() if issubclass(other, EncodedSource)])
     settings = dict(given.values())
     for path, value in map(parse_override, changes or ()):
-        settings[".".join(path)] = value
-    if estimate:
-        _estimate(source, KnowledgeGraph.load(graph), settings, only or (), as_json)
+        if (key := ".".join(path)) in settings:
+            raise UserError(f"{key} is given twice, by an option and by --set; give it once.")
+        settings[key] = value
+    if estimate and output is not None:
+        raise UserError("--estimate writes nothing; remove -o.")
+    checked = _validated(source, settings)
+    loaded = KnowledgeGraph.load(graph)
+    made: FeatureSource
+    if issubclass(source, EncodedSource):
+        made = source(loaded, checked, feature_encoder(checked.encoder, allow_download, allow_pickle))
+        if estimate:
+            _print_estimate(made.plan(only or ()).estimate(), as_json)
+            return
     else:
-        _print(source(KnowledgeGraph.load(graph), _validated(source, settings)).build(output, only or ()), as_json)
+        made = source(loaded, checked)
+    _print(made.build(output, only or ()), as_json)
 
 
 def _built_in() -> "dict[str, type[FeatureSource]]":
@@ -120,7 +136,7 @@ def _refuse(option: str, name: str, others: list[str]) -> NoReturn:
     raise UserError(f"{option} is for --from {' or '.join(others)}, not for --from {name}.")
 
 
-def _validated(source: "type[FeatureSource]", given: dict[str, object]) -> "Settings":
+def _validated(source: "type[FeatureSource]", given: dict[str, object]) -> Any:
     from pydantic import ValidationError
 
     from mhgrn.errors import UserError
@@ -132,15 +148,7 @@ def _validated(source: "type[FeatureSource]", given: dict[str, object]) -> "Sett
         raise UserError(f"--from {source.name}: {validation_message(error, source.Settings, 'setting')}") from None
 
 
-def _estimate(
-    source: "type[FeatureSource]", graph: "KnowledgeGraph", given: dict[str, object], only: Iterable[Path], as_json: bool
-) -> None:
-    """Print the duration of a build."""
-    from mhgrn.features.encoded import EncodedSource
-
-    if not issubclass(source, EncodedSource):
-        _refuse("--estimate", source.name, [n for n, other in _built_in().items() if issubclass(other, EncodedSource)])
-    expected = source(graph, _validated(source, given)).plan(only).estimate()
+def _print_estimate(expected: "Estimate", as_json: bool) -> None:
     about = {"to_encode": expected.items, "rate": expected.rate, "seconds": expected.seconds, "bytes": expected.bytes}
     print(json.dumps(about) if as_json else expected)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli._options import Dataset, Device, RunFeatures, RunFolder, RunGraph
+from mhgrn.cli._options import AllowDownload, AllowPickle, Dataset, Device, RunEncoder, RunFeatures, RunFolder, RunGraph
 
 PANEL = "Ask"
 
@@ -18,6 +18,9 @@ def predict(
     dataset: Dataset = None,
     kg: RunGraph = None,
     features: RunFeatures = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths per answer, best first.")] = 1,
     effects: Annotated[
         bool, typer.Option("--effects", help="Add the answer's probability without each fact shown, and without the graph.")
@@ -38,7 +41,7 @@ def predict(
         raise UserError(f"{questions} contains no questions.")
     from mhgrn.starter import load
 
-    qa = load(run, kg, features, device)
+    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle)
     rows: list[dict[str, Any]] = []
     answers = qa.ask_many(asked, batch_size=batch_size, paths=paths, effects=effects)
     for question, answer in zip(asked, answers, strict=True):

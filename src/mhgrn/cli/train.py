@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, ConfigFile, DataGraph, Settings
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, ConfigFile, DataGraph, RunEncoder, Settings
 
 PANEL = "Train"
 
@@ -17,6 +17,9 @@ def train(
     config: ConfigFile = None,
     settings: Settings = None,
     kg: DataGraph = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
     force: Annotated[bool, typer.Option("--force", help="Start over and replace the run in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +37,7 @@ def train(
     from mhgrn.training.distributed import Processes
     from mhgrn.training.loop import train as train_model
 
-    run = train_model(loaded, loaded_config, output, graph, force)
+    run = train_model(loaded, loaded_config, output, graph, force, encoder, allow_download, allow_pickle)
     if not Processes().is_main:
         return
     metrics = run.about.get("metrics", {})

@@ -95,9 +95,9 @@ class ResumableBuild:
         return f"{min(table.steps * STEP, self.items):,} of {self.items:,} {self.request.source['from']}"
 
 
-def feature_encoder(name: str = "minilm") -> TextEncoder:
-    """A text encoder for node features. Its texts are mean-pooled, so it needs no pooler."""
-    return load_text_encoder(TextEncoderSettings(encoder=name, pooling="mean"))
+def feature_encoder(name: str = "minilm", allow_download: bool = False, allow_pickle: bool = False) -> TextEncoder:
+    """A text encoder for node features, see :func:`load_text_encoder`. Its texts are mean-pooled, so it needs no pooler."""
+    return load_text_encoder(TextEncoderSettings(encoder=name, pooling="mean"), None, allow_download, allow_pickle)
 
 
 class EncodedSourceSettings(AnySettings):

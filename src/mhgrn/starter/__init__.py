@@ -84,6 +84,9 @@ def load(
     kg: str | Path | None = None,
     features: str | None = None,
     device: "str | torch.device" = "cpu",
+    encoder: str | Path | None = None,
+    allow_download: bool = False,
+    allow_pickle: bool = False,
 ) -> "QuestionAnswerer":
     """Load a run to answer questions with.
 
@@ -92,6 +95,9 @@ def load(
         kg: The run's graph, if it has moved, or another graph of the same schema.
         features: Node features, if they have moved.
         device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.
+        encoder: The text encoder, if it has moved: a folder or a hub name.
+        allow_download: Download a text encoder that is not on this machine. Otherwise the network is never used.
+        allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
 
     Raises:
         UserError: The run, its graph or its features are not there or do not fit, or the device is not available.
@@ -104,7 +110,8 @@ def load(
     from mhgrn.scoring import find_device
 
     device = find_device(device)
-    return QuestionAnswerer(Run.load(starter_run() if run is None else run, kg, features), device)
+    folder = starter_run() if run is None else run
+    return QuestionAnswerer(Run.load(folder, kg, features, encoder, allow_download, allow_pickle), device)
 
 
 def resume_or_train(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph) -> "Run":

@@ -77,6 +77,9 @@ def ensemble(
     data: str | Path | None = None,
     kg: str | Path | None = None,
     output: str | Path | None = None,
+    encoder: str | Path | None = None,
+    allow_download: bool = False,
+    allow_pickle: bool = False,
 ) -> Ensemble:
     """Answer a split with several runs together.
 
@@ -87,6 +90,9 @@ def ensemble(
         data: Prepared data. By default each run uses the data that it was trained on; the questions must be the same.
         kg: The runs' graph, if it has moved, or another graph of the same schema.
         output: A file for the predictions, as JSON lines.
+        encoder: The text encoder of all runs, if it has moved: a folder or a hub name.
+        allow_download: Download a text encoder that is not on this machine. Otherwise the network is never used.
+        allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
 
     >>> ensemble(["run", "other-run"]).accuracy  # doctest: +SKIP
     0.64
@@ -104,7 +110,8 @@ def ensemble(
     known = [q.answer for q in asked]
     members, by_run = [], []
     for folder in folders:  # one after the other: only one is in memory
-        run, prepared = Run.load(folder, kg), find_data(folder, data)
+        run = Run.load(folder, kg, None, encoder, allow_download, allow_pickle)
+        prepared = find_data(folder, data)
         require_same_graph(run, prepared)
         probabilities = split_probabilities(Examples(prepared, run), split)
         by_run.append(probabilities)

@@ -131,6 +131,9 @@ class Config(Settings):
     def _add_sections(cls, given: Any) -> Any:
         return cls._with_sections(given) if isinstance(given, dict) else given
 
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in self.identity().items())})"
+
     @property
     def encoder_settings(self) -> "EncoderSettings":
         """The section of the graph encoder in use."""

@@ -376,10 +376,11 @@ def _restored(folder: Path, about: dict[str, Any]) -> Config:
     try:
         return Config.restore(about["config"])
     except UserError as error:
-        by, now = shortened(about.get("versions", {}).get("mhgrn"), 40).strip("'"), version("mhgrn")
-        raise UserError(
-            f"{folder / MARKER}: {error} It was written by mhgrn {by}, this is {now}: use that version, or train again."
-        ) from None
+        by, now = about.get("versions", {}).get("mhgrn"), version("mhgrn")
+        advice = (
+            f"It was written by mhgrn {shortened(by, 40)}, this is {now}: use that version" if by != now else "Restore the file"
+        )
+        raise UserError(f"{folder / MARKER}: {error} {advice}, or train again.") from None
 
 
 def _path(name: str, value: object) -> str | Path:

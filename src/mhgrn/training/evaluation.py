@@ -1,6 +1,7 @@
 """Measure a run on a split of prepared data."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,21 +16,28 @@ from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.examples import Examples
 
 
-def evaluate(run: Run, data: PreparedData, split: str, device: str | torch.device | None = None) -> dict[str, Any]:
+def evaluate(
+    run: Run | str | Path, data: PreparedData | str | Path, split: str, device: str | torch.device | None = None
+) -> dict[str, Any]:
     """Measure the accuracy of a run on a split, and that of the edge-count baseline.
 
     Args:
-        run: The run.
-        data: Data that was prepared from the run's graph.
+        run: The run, or its folder.
+        data: Data that was prepared from the run's graph, or its folder.
         split: ``"train"``, ``"dev"`` or ``"test"``; its questions need answers.
         device: Where the model computes. By default a CUDA device if there is one, otherwise the CPU.
 
     Returns:
         ``split``, ``questions`` (their number), ``accuracy`` and ``most_edges``, the accuracy of the baseline.
 
-    >>> evaluate(Run.load("run"), PreparedData.load("prepared"), "dev")["accuracy"]  # doctest: +SKIP
+    >>> evaluate("run", "prepared", "dev")["accuracy"]  # doctest: +SKIP
     0.62
     """
+    if isinstance(run, str | Path):
+        run = Run.load(run)
+    if not isinstance(run, Run):
+        raise TypeError(f"run is of type {type(run).__name__}; give a Run or its folder.")
+    data = as_data(data)
     require_same_graph(run, data)
     with explaining_memory_errors(run.config):
         examples = Examples(data, run, device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -40,6 +48,15 @@ def evaluate(run: Run, data: PreparedData, split: str, device: str | torch.devic
         "accuracy": measured,
         "most_edges": most_edges_accuracy(data, split),
     }
+
+
+def as_data(data: object) -> PreparedData:
+    """Prepared data that a caller gave as such or as its folder."""
+    if isinstance(data, str | Path):
+        return PreparedData.load(data)
+    if not isinstance(data, PreparedData):
+        raise TypeError(f"data is of type {type(data).__name__}; give PreparedData (see mhgrn.prepare) or its folder.")
+    return data
 
 
 def split_probabilities(examples: Examples, split: str) -> list[list[float]]:

@@ -29,7 +29,7 @@ from mhgrn.training.checkpoints import (
 )
 from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.distributed import Processes
-from mhgrn.training.evaluation import accuracy
+from mhgrn.training.evaluation import accuracy, as_data
 from mhgrn.training.examples import Examples
 from mhgrn.training.metrics import METRICS, Record
 from mhgrn.training.trainer import Trainer
@@ -71,7 +71,7 @@ def train(
 
     >>> run = train("prepared", {"mhgrn": {"hops": 3}}, "run")  # doctest: +SKIP
     """
-    data, config, graph = _data(data), _config(config), _graph(graph)
+    data, config, graph = as_data(data), _config(config), _graph(graph)
     if not isinstance(folder, str | Path):
         raise TypeError(f"folder is of type {type(folder).__name__}; give the path of the run's folder.")
     folder = check_replaceable(Path(folder), MARKER)
@@ -93,14 +93,6 @@ class _Access(NamedTuple):
     place: str | Path | None = None
     allow_download: bool = False
     allow_pickle: bool = False
-
-
-def _data(data: object) -> PreparedData:
-    if isinstance(data, str | Path):
-        return PreparedData.load(data)
-    if not isinstance(data, PreparedData):
-        raise TypeError(f"data is of type {type(data).__name__}; give PreparedData (see mhgrn.prepare) or its folder.")
-    return data
 
 
 def _config(config: object) -> Config:

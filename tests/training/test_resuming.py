@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.locks import locked
+from mhgrn.io.tensors import load_metadata, load_tensors, save_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import read_about
 from mhgrn.subgraphs.prepared import PreparedData
@@ -100,6 +102,62 @@ def test_an_unfinished_run_of_other_settings_or_a_damaged_checkpoint_is_refused(
     # how often to save and to log decides nothing, and may change on the way
     run = train(config=settings(encoder, checkpoint_every="1 minutes", log_every=5), folder=folder, **how)
     assert run.about["finished"]
+
+
+def test_nothing_of_a_checkpoint_is_used_unchecked(
+    encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    how = {"data": small_data, "graph": starter_graph, "config": settings(encoder)}
+    folder = tmp_path / "run"
+    interrupted(folder, 2, **how)
+    tensors, about = load_tensors(folder / CHECKPOINT), load_metadata(folder / CHECKPOINT)
+    weight = next(name for name in sorted(tensors) if name.startswith("model.") and tensors[name].dim() == 2)
+    moment = next(name for name in sorted(tensors) if name.endswith(".exp_avg") and tensors[name].dim() == 2)
+    bad_position = tensors["random"].clone()
+    bad_position[0, len(torch.get_rng_state()) + 4 * 624 + 2] = 1  # numpy would read beyond its state
+    attacks: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({weight: torch.zeros(3)}, {}, "has shape"),
+        ({weight: tensors[weight].long()}, {}, "is of type torch.int64"),
+        ({weight: tensors[weight] * torch.nan}, {}, "not finite"),
+        ({weight: None}, {}, "has no tensor"),
+        ({"other": torch.zeros(1)}, {}, "does not fit its run"),
+        ({moment: torch.zeros(2)}, {}, "of shape"),
+        ({moment: None}, {}, "has only"),
+        ({"optimiser.100000.step": torch.zeros(())}, {}, "does not fit its run"),
+        ({"optimiser.x.step": torch.zeros(())}, {}, "does not fit its run"),
+        ({"random": torch.zeros(1, 5, dtype=torch.uint8)}, {}, "random states"),
+        ({"random": tensors["random"].float()}, {}, "random states"),
+        ({"random": torch.zeros_like(tensors["random"])}, {}, "invalid random state"),
+        ({"random": bad_position}, {}, "invalid random state"),
+        ({}, {"place": about["place"] | {"epoch": 10**9}}, "epoch is 1000000000"),
+        ({}, {"place": about["place"] | {"step": 10**12}}, "step is"),
+        ({}, {"place": about["place"] | {"step_in_epoch": -1}}, "step_in_epoch is -1"),
+        ({}, {"place": about["place"] | {"loss": "high"}}, "loss is of type str"),
+        ({}, {"place": about["place"] | {"log_bytes": -5}}, "log_bytes is -5"),
+        ({}, {"place": about["place"] | {"best": {"dev_accuracy": 0.5, "last_better": 7}}}, "its best epoch"),
+        ({}, {"place": []}, "does not fit its run"),
+        ({}, {"groups": []}, "does not fit its run"),
+        ({}, {"groups": [group | {"weight_decay": 0.5} for group in about["groups"]]}, "its optimizer are others"),
+        ({}, {"groups": [group | {"lr": "fast"} for group in about["groups"]]}, "a learning rate is 'fast'"),
+    ]
+    for changed, described, says in attacks:
+        save_tensors(folder / CHECKPOINT, {n: t for n, t in (tensors | changed).items() if t is not None}, about | described)
+        with pytest.raises(UserError) as error:
+            train(folder=folder, **how)
+        assert says in str(error.value), (says, str(error.value))
+        assert "\n" not in str(error.value)
+    save_tensors(folder / CHECKPOINT, tensors, about)
+    (folder / "metrics.jsonl").write_bytes(b"")
+    assert train(folder=folder, **how).about["finished"]
+
+
+def test_the_same_encoder_elsewhere_is_no_other_run(
+    encoder: Path, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    how = {"data": small_data, "graph": starter_graph, "folder": tmp_path / "run"}
+    interrupted(at_step=2, config=settings(encoder), **how)
+    moved = shutil.copytree(encoder, tmp_path / "moved")
+    assert train(config=settings(moved), **how).encoder.folder == moved
 
 
 def test_a_run_killed_before_its_first_checkpoint_restarts_with_the_same_result(

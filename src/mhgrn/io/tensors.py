@@ -48,8 +48,13 @@ def parse_tensors(content: bytes, path: Path, finite: bool = True) -> "dict[str,
 
 def load_metadata(path: Path) -> dict[str, Any]:
     """Read the ``metadata`` that :func:`save_tensors` stored."""
+    return parse_metadata(_content(path), path)
+
+
+def parse_metadata(content: bytes, path: Path) -> dict[str, Any]:
+    """Read the metadata of the content of a safetensors file; see :func:`load_metadata`."""
     try:
-        found = json.loads(_parse(_content(path), path, finite=False)[1][METADATA])
+        found = json.loads(_parse(content, path, finite=False)[1][METADATA])
         if not isinstance(found, dict):
             raise ValueError("its metadata is no object")
     except (KeyError, ValueError, RecursionError) as error:

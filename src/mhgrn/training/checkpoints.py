@@ -1,5 +1,7 @@
 """Checkpoints of a training: weights, optimizer, random states and position, in one file without pickle."""
 
+import json
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -12,8 +14,10 @@ from torch import Tensor
 
 from mhgrn.config import Config, changed_settings
 from mhgrn.errors import UserError
-from mhgrn.io.tensors import load_metadata, load_tensors, save_tensors
-from mhgrn.runs import TEXT_PREFIX, Run
+from mhgrn.io.stored import read_folder
+from mhgrn.io.tensors import parse_metadata, parse_tensors, save_tensors
+from mhgrn.printing import shortened
+from mhgrn.runs import FORMAT, MARKER, TEXT_PREFIX, Run, check_tensors
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL, OPTIMIZER, RANDOM = "model.", "optimiser.", "random"
@@ -72,30 +76,94 @@ def save_checkpoint(
     save_tensors(run.folder / CHECKPOINT, tensors, about)
 
 
-def load_checkpoint(run: Run, optimizer: torch.optim.Optimizer, scaler: Any) -> tuple[Place, Tensor]:
-    """Restore a checkpoint. Returns the position and the random states of all processes."""
+def load_checkpoint(
+    run: Run, optimizer: torch.optim.Optimizer, scaler: Any, last: Place, random_shape: tuple[int, int]
+) -> tuple[Place, Tensor]:
+    """Restore a checkpoint. Returns the position and the random states of all processes.
+
+    Args:
+        run: The run, whose model and text encoder get the stored weights.
+        optimizer: Gets the stored state.
+        scaler: Gets the stored state.
+        last: The last position that the training can have.
+        random_shape: The number of processes, and the size of a random state.
+    """
     path = run.folder / CHECKPOINT
-    tensors, about = load_tensors(path), load_metadata(path)
+    content = read_folder(run.folder, MARKER, "run", FORMAT, lambda stored: stored.content(CHECKPOINT))
+    tensors, about = parse_tensors(content, path), parse_metadata(content, path)
     try:
         randomness = tensors.pop(RANDOM)
         parts: dict[str, dict[str, Tensor]] = {MODEL: {}, TEXT_PREFIX: {}, OPTIMIZER: {}}
         for name, tensor in tensors.items():
             prefix = next(p for p in parts if name.startswith(p))
             parts[prefix][name.removeprefix(prefix)] = tensor
+        check_tensors(parts[MODEL], run.model.state_dict(), path, MODEL)
+        if parts[TEXT_PREFIX]:
+            check_tensors(parts[TEXT_PREFIX], run.encoder.model.state_dict(), path, TEXT_PREFIX)
+        if randomness.shape != random_shape or randomness.dtype != torch.uint8:
+            raise ValueError(f"the random states are {randomness.dtype} of shape {list(randomness.shape)}")
+        place = _checked_place(about["place"], last)
+        state = _checked_state(parts[OPTIMIZER], optimizer)
+        groups = _checked_groups(about["groups"], optimizer)
         run.model.load_state_dict(parts[MODEL])
         if parts[TEXT_PREFIX]:
             run.encoder.model.load_state_dict(parts[TEXT_PREFIX])
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in parts[OPTIMIZER].items():
-            number, _, what = name.partition(".")
-            state.setdefault(int(number), {})[what] = tensor
-        optimizer.load_state_dict({"state": state, "param_groups": about["groups"]})
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
         scaler.load_state_dict(about["scaler"])
-        place = Place(**{f.name: about["place"][f.name] for f in fields(Place)})
-    except (StopIteration, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except UserError:
+        raise
+    except (StopIteration, LookupError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"{path} does not fit its run ({reason}); start over with --force.") from None
     return place, randomness
+
+
+def _checked_place(stored: dict[str, Any], last: Place) -> Place:
+    place = Place(**{f.name: stored[f.name] for f in fields(Place)})
+    for name, value in asdict(place).items():
+        of = type(getattr(Place(), name))
+        if type(value) is not of and not (of is float and type(value) is int):
+            raise ValueError(f"{name} is of type {type(value).__name__}")
+        if of in (int, float) and not 0 <= value < math.inf:
+            raise ValueError(f"{name} is {shortened(value)}")
+    for name in ("epoch", "step", "step_in_epoch"):
+        if getattr(place, name) > getattr(last, name):
+            raise ValueError(f"{name} is {shortened(getattr(place, name))}, but the training ends at {getattr(last, name)}")
+    if place.best:
+        accuracy, last_better = place.best["dev_accuracy"], place.best["last_better"]
+        if type(last_better) is not int or not 0 <= last_better < place.epoch or not 0 <= accuracy <= 1:
+            raise ValueError(f"its best epoch is {shortened(place.best)}")
+    return place
+
+
+def _checked_state(stored: dict[str, Tensor], optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
+    """The state of each parameter: torch loads any tensor as such, also one of another shape."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in stored.items():
+        number, _, what = name.partition(".")
+        parameter = parameters[int(number)]
+        shape = torch.Size() if what == "step" else parameter.shape
+        if what not in ("step", "exp_avg", "exp_avg_sq") or tensor.shape != shape or not tensor.is_floating_point():
+            raise ValueError(f"{OPTIMIZER}{shortened(name)} is {tensor.dtype} of shape {list(tensor.shape)}")
+        state.setdefault(int(number), {})[what] = tensor
+    for place, found in state.items():
+        if len(found) != 3:
+            raise ValueError(f"{OPTIMIZER}{place} has only {', '.join(found)}")
+    return state
+
+
+def _checked_groups(stored: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """The settings of the optimizer, which must be those of the run; its learning rates change in every step."""
+    groups = []
+    for group, old in zip(optimizer.state_dict()["param_groups"], stored, strict=True):
+        same = json.loads(json.dumps(group))  # tuples become lists
+        if any(old[key] != value for key, value in same.items() if key in old and key != "lr"):
+            raise ValueError("the settings of its optimizer are others")
+        if type(old["lr"]) is not float or not 0 <= old["lr"] < math.inf:
+            raise ValueError(f"a learning rate is {shortened(old['lr'])}")
+        groups.append(group | {"lr": old["lr"]})
+    return groups
 
 
 def random_state(device: torch.device) -> Tensor:
@@ -122,6 +190,8 @@ def set_random_state(state: Tensor, device: torch.device) -> None:
     torch_state, keys, numpy_ints, floats, python, cuda = (part.copy() for part in np.split(state.cpu().numpy(), np.cumsum(sizes)))
     torch.set_rng_state(torch.from_numpy(torch_state))
     position, has_gauss = numpy_ints.view(np.int64).tolist()
+    if not 0 <= position <= 624 or has_gauss not in (0, 1):  # numpy would read beyond its state
+        raise ValueError(f"a random state has the position {position}")
     gauss, next_gauss = floats.view(np.float64).tolist()
     np.random.set_state(("MT19937", keys.view(np.uint32), position, has_gauss, gauss))
     version, *numbers = python.view(np.int64).tolist()
@@ -145,6 +215,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
         found.append("the prepared data is different")
     try:
-        return found + changed_settings(Config.restore(before["config"]), Config.restore(now["config"]))
+        found += changed_settings(Config.restore(before["config"]), Config.restore(now["config"]))
     except UserError as error:
         return [*found, f"its settings cannot be read ({error})"]
+    same_encoder = before["text_weights"] == now["text_weights"]  # at another place
+    return [text for text in found if not (same_encoder and text.startswith("text.encoder was"))]

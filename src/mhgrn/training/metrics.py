@@ -7,6 +7,7 @@ from typing import Any
 
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import append_text
+from mhgrn.progress import say
 from mhgrn.training.checkpoints import Place
 
 METRICS = "metrics.jsonl"
@@ -26,8 +27,14 @@ class Record:
     def resume(self, folder: Path, place: Place) -> None:
         """Remove the rows that were written after the checkpoint."""
         path = folder / METRICS
-        if path.is_file() and path.stat().st_size > place.log_bytes:
+        size = path.stat().st_size if path.is_file() else 0
+        if size > place.log_bytes:
             os.truncate(path, place.log_bytes)
+        elif size < place.log_bytes:
+            say(
+                f"note: {path} has lost {place.log_bytes - size:,} bytes since the checkpoint; the rows of these steps are missing."
+            )
+            place.log_bytes = size
         self._from_step = place.step + 1
 
     def add(self, row: dict[str, Any], folder: Path, place: Place) -> None:

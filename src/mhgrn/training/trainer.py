@@ -15,9 +15,11 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from mhgrn.compiled.threads import one_ahead
+from mhgrn.errors import UserError
 from mhgrn.io.folders import replace_folder
 from mhgrn.progress import bar, say
 from mhgrn.training.checkpoints import (
+    CHECKPOINT,
     Clock,
     Place,
     load_checkpoint,
@@ -96,8 +98,13 @@ class Trainer:
 
     def resume(self) -> None:
         """Load the checkpoint of an interrupted run."""
-        self.place, randomness = load_checkpoint(self.run, self.optimizer, self.scaler)
-        set_random_state(randomness[self.processes.index], self.processes.device)
+        last = Place(epoch=self.settings.epochs, step=self.last_step, step_in_epoch=self.steps_an_epoch)
+        shape = self.processes.count, len(random_state(self.processes.device))
+        self.place, randomness = load_checkpoint(self.run, self.optimizer, self.scaler, last, shape)
+        try:
+            set_random_state(randomness[self.processes.index], self.processes.device)
+        except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+            raise UserError(f"{self.folder / CHECKPOINT} has an invalid random state ({error}); start over with --force.") from None
         if self.processes.is_main:
             self.record.resume(self.folder, self.place)
         say(f"resuming {self.folder}: epoch {self.place.epoch + 1}, after step {self.place.step}.")

@@ -5,11 +5,11 @@ that are moved together, and absolute. Other places can be given.
 """
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
@@ -25,11 +25,12 @@ from mhgrn.io.tensors import save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
 from mhgrn.printing import shortened
-from mhgrn.progress import say
 from mhgrn.settings import validation_message
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
+
+T = TypeVar("T")
 
 MARKER = "run.json"
 FORMAT = 2
@@ -215,15 +216,23 @@ def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
     if data is not None:
         return PreparedData.load(data)
     about = read_about(folder)
-    stored, fingerprint = about["data"].get("folder"), about["data"].get("fingerprint")
-    found = [PreparedData.load(place) for place in places(folder, about.get("relative", {}).get("data"), stored)]
-    if not found:
-        raise UserError(f"the data of {folder} was at {shortened(stored)}, which does not exist; name its folder with --data.")
-    for prepared in found:
-        if prepared.fingerprint == fingerprint:
-            return prepared
-    say(f"note: the data at {found[-1].folder} has changed since {folder} was trained on it.")
-    return found[-1]
+    stored, fingerprint = about["data"].get("folder", "?"), about["data"].get("fingerprint")
+    missing = f"the data of {folder} was at {shortened(Path(stored))}, which does not exist; name its folder with --data."
+    found = _loaded(places(folder, about.get("relative", {}).get("data"), stored), PreparedData.load, missing)
+    return next((prepared for prepared in found if prepared.fingerprint == fingerprint), found[-1])
+
+
+def _loaded(found: Iterable[Path], load: Callable[[Path], T], missing: str) -> list[T]:
+    """Load what is at some places. Raises a :class:`UserError` if there is no place, or nothing can be loaded."""
+    loaded, problem = [], UserError(missing)
+    for place in found:
+        try:
+            loaded.append(load(place))
+        except UserError as error:
+            problem = error
+    if not loaded:
+        raise problem
+    return loaded
 
 
 def describe(
@@ -261,15 +270,13 @@ def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> K
         stored = about["graph"]
         if stored is None:
             raise UserError(f"{folder / MARKER} does not say where its graph is; name its folder with --kg.")
-        found = list(places(folder, about.get("relative", {}).get("graph"), stored))
-        if not found:
-            raise UserError(f"the graph of {folder} was at {shortened(stored)}, which does not exist; name its folder with --kg.")
-        for place in found:
-            graph = KnowledgeGraph.load(place)
+        missing = f"the graph of {folder} was at {shortened(Path(stored))}, which does not exist; name its folder with --kg."
+        found = _loaded(places(folder, about.get("relative", {}).get("graph"), stored), KnowledgeGraph.load, missing)
+        for graph in found:
             if graph.fingerprint == about["graph_fingerprint"]:
                 return graph
         raise UserError(
-            f"the graph at {found[-1]} has changed since {folder} was trained on it; name it with --kg to use it anyway,"
+            f"the graph at {found[-1].folder} has changed since {folder} was trained on it; name it with --kg to use it anyway,"
             " or train again."
         )
     graph = KnowledgeGraph.load(_path("kg", kg))

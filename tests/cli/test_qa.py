@@ -169,6 +169,8 @@ def test_a_run_is_portable(own: Project, here: Command, tmp_path: Path) -> None:
     shutil.copytree(own.graph, moved_graph)
     shutil.move(own.run, moved_run)
     shutil.rmtree(own.graph)
+    assert here("ask", moved_run, *MILK) == before  # found beside the run, as before
+    moved_graph = moved_graph.rename(tmp_path / "elsewhere" / "other")
     refused = here("ask", moved_run, *MILK)
     assert refused.code == 2
     assert "--kg" in refused.err

@@ -19,13 +19,17 @@ def eval(
     as_json: AsJson = False,
 ) -> None:
     """Measure a run's accuracy on a split of prepared data."""
+    from mhgrn.progress import say
     from mhgrn.runs import Run, find_data
 
     loaded = find_data(run, data)
     loaded.answered_split(split)
     from mhgrn.training.evaluation import evaluate
 
-    result = evaluate(Run.load(run, kg, features, encoder, allow_download, allow_pickle), loaded, split)
+    trained = Run.load(run, kg, features, encoder, allow_download, allow_pickle)
+    if data is None and loaded.fingerprint != trained.about["data"].get("fingerprint"):
+        say(f"note: the data at {loaded.folder} has changed since {run} was trained on it.")
+    result = evaluate(trained, loaded, split)
     if as_json:
         print(json.dumps(result))
         return

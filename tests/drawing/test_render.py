@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from mhgrn.drawing import Picture, PictureLimits, draw, picture_of_concepts, picture_of_question, picture_of_subgraph
+from mhgrn.drawing.picture import Arrow, Node
 from mhgrn.drawing.render import COLORS
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
+from mhgrn.printing import printable
 from mhgrn.starter import HERE
 from mhgrn.subgraphs.extract import Subgraph
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
@@ -144,3 +146,30 @@ def test_without_matplotlib_the_error_says_how_to_install_it(
     with pytest.raises(UserError, match=re.escape("pip install 'mhgrn[plots]'")):
         draw(picture, tmp_path / "p.svg")
     assert not list(tmp_path.iterdir())
+
+
+CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200E, 0x2010), *range(0x2028, 0x202F))]
+CONTROLS += [*map(chr, range(0x2066, 0x206A)), "\ufffe", "\uffff", "\ud800", "\udfff"]
+
+
+def test_control_characters_and_markup_in_texts_are_escaped(tmp_path: Path) -> None:
+    names = [f"a{control}b{control}" for control in CONTROLS] + ["<b>&amp;</b>", "]]>", '"x" onload="y"', "$x^2$", "\x1f", ""]
+    for start in range(0, len(names), 35):
+        some = names[start : start + 35]
+        nodes = [Node(name, number % 3, number % 3) for number, name in enumerate(some)]
+        arrows = [Arrow(0, tuple(some), 1)]
+        drawn = Picture(("".join(some), some[0]), {0: some[0], 1: some[-1]}, nodes, arrows, len(some), len(some))
+        draw(drawn, tmp_path / "p.svg")
+        everything = "".join(texts(tmp_path / "p.svg"))
+        assert not set(everything) & set(CONTROLS)
+        for name in some:
+            shown = name if name.isprintable() else printable(" ".join(name.split()))
+            assert shown in everything
+    draw(drawn, tmp_path / "p.png")
+
+
+def test_long_texts_are_cut(tmp_path: Path) -> None:
+    long = "x" * 1_000_000
+    draw(Picture((long,), {0: long}, [Node(long, 0, 0), Node("b", 1, 1)], [Arrow(0, (long,), 1)], 2, 1), tmp_path / "p.svg")
+    assert len((tmp_path / "p.svg").read_bytes()) < 50_000
+    assert all(len(text) <= 500 for text in texts(tmp_path / "p.svg"))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 
@@ -97,13 +98,14 @@ def picture_of_question(
     splits = list(data.splits) if split is None else [split]
     found = {name: n for name in splits for n in data.split(name) if data.questions[n].id == question_id}
     if len(found) > 1:
-        raise UserError(f"{data.folder} has a question {question_id!r} in {' and in '.join(found)}; name one with --split.")
+        both = " and in ".join(found)
+        raise UserError(f"{data.folder} has a question {shortened(question_id)} in {both}; name one with --split.")
     number = next(iter(found.values()), None)
     if number is None:
         near = did_you_mean(question_id, (q.id for q in data.questions))
-        # list a few of thousands of ids
-        some = ", ".join(q.id for q in data.questions[:3])
-        raise UserError(f"{data.folder} has no question {question_id!r}.{near if 'mean' in near else f' The first are {some}.'}")
+        if "mean" not in near:  # list a few of thousands of ids
+            near = f" The first are {', '.join(q.id for q in data.questions[:3])}."
+        raise UserError(f"{data.folder} has no question {shortened(question_id)}.{near}")
     question = data.questions[number]
     labels = [question.label(c) for c in range(len(question.choices))]
     if label is None:
@@ -113,7 +115,7 @@ def picture_of_question(
     elif label in labels:
         choice = labels.index(label)
     else:
-        raise UserError(f"the question {question_id} has no choice {label!r}.{did_you_mean(label, labels)}")
+        raise UserError(f"the question {question_id} has no choice {shortened(label)}.{did_you_mean(label, labels)}")
     right = " ★ correct answer" if choice == question.answer else ""
     title = (question.stem, f"{labels[choice]}: {question.choices[choice]}{right}")
     return picture_of_subgraph(data.subgraphs(number)[choice], graph, title, limits)

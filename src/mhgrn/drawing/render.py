@@ -1,11 +1,13 @@
 """Drawing a picture to an SVG or PNG file."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.drawing.figures import check_image, plotting, write_figure
 from mhgrn.drawing.layout import HEAD, LABEL_TEXT, LINE, NODE_TEXT, TITLE_TEXT, Item, Layout, Measure, lay_out, wrapped
 from mhgrn.drawing.picture import Picture
+from mhgrn.printing import shown
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ COLORS = {QUESTION: "#9dbcf2", ANSWER: "#ffb6c1", OTHER: "#e3e3e3"}
 BORDERS = {QUESTION: "#3e6fc4", ANSWER: "#d76a80", OTHER: "#9a9a9a"}
 LINES, LABELS = "#7d7d7d", "#222222"
 MARGIN = 0.25  # inches
+LONGEST_NAME, LONGEST_TITLE = 100, 500  # characters
 BOLD = 1.12  # width of bold letters relative to normal ones
 HALF_HEAD = 0.035  # half the width of an arrowhead
 
@@ -23,6 +26,7 @@ def draw(picture: Picture, path: str | Path) -> None:
     """Write a picture to a ``.svg`` or ``.png`` file. The same picture gives the same bytes."""
     path = Path(path)
     check_image(path)
+    picture = _drawable(picture)
     with plotting():
         from matplotlib.figure import Figure
 
@@ -52,6 +56,21 @@ def draw(picture: Picture, path: str | Path) -> None:
         _draw_nodes(axes, picture, layout)
         _draw_legend(axes, legend, left, -below + 0.1, measure)
         write_figure(figure, path)
+
+
+def _drawable(picture: Picture) -> Picture:
+    """The picture with texts of limited length and without control characters, which SVG cannot contain."""
+
+    def text(given: str, limit: int = LONGEST_NAME) -> str:
+        return shown(" ".join(given[: 10 * limit].split()), limit)
+
+    return replace(
+        picture,
+        title=tuple(text(line, LONGEST_TITLE) for line in picture.title),
+        legend={kind: text(meaning) for kind, meaning in picture.legend.items()},
+        nodes=[replace(node, name=text(node.name)) for node in picture.nodes],
+        arrows=[replace(arrow, relations=tuple(map(text, arrow.relations))) for arrow in picture.arrows],
+    )
 
 
 def _measure() -> Measure:

@@ -98,6 +98,31 @@ def test_a_vector_does_not_depend_on_the_others_in_its_batch(tmp_path: Path, poo
         torch.testing.assert_close(encoder.sentences(stems[i : i + 1], choices[i : i + 1])[0], together[i])
 
 
+def test_long_pairs_are_tokenized_only_as_far_as_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tokenizer keeps every combination of what it cuts off two texts: quadratic memory."""
+    encoder = load_text_encoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), max_length=16))  # type: ignore[call-arg]
+    tokenize, cut_off, read = encoder.tokenizer, [], []
+
+    class Spy:
+        def __call__(self, *texts: Any, **options: Any) -> Any:
+            found = tokenize(*texts, **options)
+            if "truncation" in options:
+                cut_off.extend(len(text.overflowing) for text in found.encodings)
+                read.append(found["input_ids"].tolist())
+            return found
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(tokenize, name)
+
+    monkeypatch.setattr(encoder, "tokenizer", Spy())
+    options = {"truncation": "longest_first", "max_length": 16}
+    for n, m in ((1, 1), (5, 5), (5, 13), (5, 14), (200, 200), (100, 266), (100, 267), (200, 5), (2, 200), (200, 1)):
+        stem, choice = "where would a child sit at desk ? " * n, "a school yard " * m
+        encoder.sentences([stem], [choice])
+        assert read[-1] == [tokenize(stem, f" {choice}", **options)["input_ids"]], (n, m)
+    assert max(cut_off) < 1000  # tens of thousands otherwise
+
+
 def test_a_model_without_pooler_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no pooler; set text\.pooling=mean"):
         load_text_encoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "distilbert"))))

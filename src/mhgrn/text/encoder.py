@@ -237,9 +237,10 @@ class TextEncoder(nn.Module):
         if self.settings.input_format in SINGLE_SEPARATOR:
             inputs = self._single_separator(first, second)
         else:
+            short = list(map(self._beginnings, first, second))
             inputs = self.tokenizer(
-                first,
-                second,
+                [a for a, _ in short],
+                [b for _, b in short],
                 padding=True,
                 truncation="longest_first",
                 max_length=self.settings.max_length,
@@ -254,6 +255,30 @@ class TextEncoder(nn.Module):
         else:
             pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
         return Encoded(pooled, hidden, self._content(inputs))
+
+    def _beginnings(self, first: str, second: str) -> tuple[str, str]:
+        """Cut two texts to a length from which truncation gives the same tokens.
+
+        Tokenizers keep every combination of the parts that they cut off two texts, which takes quadratic memory.
+        """
+        most = self.settings.max_length
+        if max(len(first), len(second)) <= 4 * most:
+            return first, second
+        if self._count(first) > self._count(second):  # the longer text gets the odd token
+            second = self._beginning(second, 2 * most)
+            return self._beginning(first, max(2 * most, self._count(second) + 1)), second
+        first = self._beginning(first, 2 * most)
+        return first, self._beginning(second, max(2 * most, self._count(first)))
+
+    def _beginning(self, text: str, tokens: int) -> str:
+        """The beginning of a text that has this many tokens, or more."""
+        size = 4 * self.settings.max_length
+        while size < len(text) and self._count(text[:size]) < tokens:
+            size *= 2
+        return text[:size]
+
+    def _count(self, text: str) -> int:
+        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _single_separator(self, first: list[str], second: list[str]) -> Any:
         """[CLS] A [SEP] B [SEP], whatever separator the tokenizer uses; the longer of A and B is truncated."""

@@ -254,7 +254,7 @@ DAMAGE_CASES = [
     Case("array empty", after(lambda p: written(p.graph / "tail.npy", ""), INFO), ("{root}/graph/tail.npy is damaged",)),
     Case(
         "array too short",
-        after(lambda p: np.save(p.graph / "tail.npy", np.zeros(3)), INFO),
+        after(lambda p: np.save(p.graph / "tail.npy", np.zeros(3, dtype=np.int32)), INFO),
         ("{root}/graph/tail.npy has 3 entries",),
     ),
     Case("array a scalar", after(lambda p: np.save(p.graph / "tail.npy", np.array(3)), INFO), ("{root}/graph/tail.npy",)),

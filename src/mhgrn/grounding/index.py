@@ -1,6 +1,7 @@
 """The concept index: by which words the concepts of a graph are found in texts. It is stored beside the graph."""
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,19 +13,22 @@ from numpy.typing import NDArray
 from mhgrn.compiled.pool import SharedLock
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
-from mhgrn.io.arrays import load_arrays, save_array
+from mhgrn.io.arrays import save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.markers import write_json
+from mhgrn.io.stored import StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.extend import ExtendedGraph
-from mhgrn.kg.graph import INDEX, KnowledgeGraph
-from mhgrn.kg.strings import StringIndex
+from mhgrn.kg.graph import INDEX, KnowledgeGraph, fingerprint_at
+from mhgrn.kg.strings import StringIndex, stored_texts
+from mhgrn.printing import shown
 
 if TYPE_CHECKING:
     from mhgrn.grounding.kernels import IndexTables
 
 MARKER = "index.json"
 FORMAT = 1
+TEXTS = ("pattern", "beginning", "word", "lemma")
 ORDINARY = 50  # letters; longer words are rare, so only they are compared with the longest word of an index
 
 Array = NDArray[Any]
@@ -51,18 +55,18 @@ class ConceptIndex:
     'store'
     """
 
-    def __init__(self, about: dict[str, Any], arrays: dict[str, Array], folder: Path | None = None) -> None:
+    def __init__(self, about: dict[str, Any], arrays: Mapping[str, Array | StoredArray], folder: Path | None = None) -> None:
         self.about = about
         self.folder = folder
         self.unwritable: Path | None = None  # a folder where the index could not be stored
         self.fingerprint: str = about["fingerprint"]
-        self._arrays = arrays
+        self._stored = {name: in_memory(array) for name, array in arrays.items()}
         self._patterns = StringIndex.from_arrays("pattern", arrays)
         self._beginnings = StringIndex.from_arrays("beginning", arrays)
         self._words = StringIndex.from_arrays("word", arrays)
         self._lemmas = StringIndex.from_arrays("lemma", arrays)
-        self._of_pattern = arrays["pattern_concept_ptr"].data, arrays["pattern_concept"].data
-        self._lemma_of_word = arrays["word_lemma"].data
+        self._concept_ptr, self._concept = self._stored["pattern_concept_ptr"], self._stored["pattern_concept"]
+        self._word_lemma = self._stored["word_lemma"]
 
     @staticmethod
     def of(graph: KnowledgeGraph) -> "ConceptIndex":
@@ -87,8 +91,10 @@ class ConceptIndex:
                 index = ConceptIndex.load(folder, graph)
         if index is None:
             index = ConceptIndex.build(graph)
-        if folder is not None and index.folder != folder:
+        if graph.folder is not None and folder is not None and index.folder != folder:
             try:
+                if fingerprint_at(graph.folder) != graph.fingerprint:
+                    raise UserError(f"{graph.folder} holds another graph now.")
                 index.save(folder)
             except (UserError, OSError):
                 index.unwritable = folder
@@ -116,13 +122,40 @@ class ConceptIndex:
     @classmethod
     def load(cls, folder: Path, graph: KnowledgeGraph) -> Self:
         """Open a stored index; raise a :class:`~mhgrn.errors.UserError` if it does not fit the graph or the lemma dictionary."""
-        keys = ("lemmatizer", "listed_words", "names", "fingerprint", "arrays")
-        about = read_marker(folder, MARKER, "concept index", FORMAT, keys)
+        keys = {"lemmatizer": str, "listed_words": int, "names": str, "fingerprint": str}
+        return read_folder(folder, MARKER, "concept index", FORMAT, lambda stored: cls._read(stored, graph), keys)
+
+    @classmethod
+    def _read(cls, stored: StoredFolder, graph: KnowledgeGraph) -> Self:
+        about, folder = stored.about, stored.path
         if about["names"] != graph.about["names"]:
             raise UserError(f"{folder} is the concept index of another graph; delete it.")
         if about["lemmatizer"] != LEMMATIZER:
-            raise UserError(f"{folder} was made with {about['lemmatizer']}, {LEMMATIZER} is installed; delete it.")
-        return cls(about, load_arrays(folder, about["arrays"]), folder)
+            raise UserError(f"{folder} was made with {shown(about['lemmatizer'])}, {LEMMATIZER} is installed; delete it.")
+        arrays = {name: array for kind in TEXTS for name, array in stored_texts(stored, kind).items()}
+        patterns, words, lemmas = (len(arrays[f"{kind}_ptr"].values) - 1 for kind in ("pattern", "word", "lemma"))
+        concept = stored.array("pattern_concept", "int32", high=len(graph) - 1)
+        return cls(
+            about,
+            {
+                **arrays,
+                "word_lemma": stored.array("word_lemma", "int32", length=words, low=-1, high=lemmas - 1),
+                "pattern_concept_ptr": stored.array(
+                    "pattern_concept_ptr", "int64", length=patterns + 1, high=len(concept.values), is_pointer=True
+                ),
+                "pattern_concept": concept,
+            },
+            folder,
+        )
+
+    @property
+    def _arrays(self) -> dict[str, Array]:
+        return {name: stored.whole for name, stored in self._stored.items()}
+
+    def raise_if_damaged(self) -> None:
+        """Raise a :class:`~mhgrn.errors.UserError` if a kernel found damage."""
+        for stored in self._stored.values():
+            stored.raise_if_damaged()
 
     def save(self, folder: Path) -> None:
         """Write the index to a folder, completely or not at all."""
@@ -138,7 +171,10 @@ class ConceptIndex:
     def lemma(self, word: str) -> str:
         """Return the lemma of a lower-cased word; the word itself if the dictionary lacks it or no concept has such a lemma."""
         number = self._words.find(word)
-        root = -1 if number is None else self._lemma_of_word[number]
+        if number is None:
+            return word
+        self._word_lemma.ensure(number, number + 1)
+        root = int(self._word_lemma.values[number])
         return word if root < 0 else self._lemmas[root]
 
     def knows_word(self, word: str) -> bool:
@@ -159,8 +195,11 @@ class ConceptIndex:
         number = self._patterns.find(" ".join(lemmas))
         if number is None:
             return []
-        ptr, concept = self._of_pattern
-        return concept[ptr[number] : ptr[number + 1]].tolist()
+        self._concept_ptr.ensure(number, number + 2)
+        start, end = self._concept_ptr.values[number : number + 2].tolist()
+        self._concept.ensure(start, end)
+        found: list[int] = self._concept.values[start:end].tolist()
+        return found
 
     def is_pattern(self, lemmas: str) -> bool:
         """Return whether some concept has these lemmas, given as one text with spaces."""
@@ -175,7 +214,7 @@ class ConceptIndex:
         """The texts of the index, for kernels."""
         from mhgrn.grounding.kernels import IndexTables
 
-        return IndexTables(self._patterns.table, self._beginnings.table, self._words.table)
+        return IndexTables(self._patterns.stored_table, self._beginnings.stored_table, self._words.stored_table)
 
 
 def _folder_of(graph: KnowledgeGraph) -> Path | None:
@@ -190,7 +229,7 @@ class _ExtendedIndex(ConceptIndex):
     """The index of a graph and of new concepts, by name and number."""
 
     def __init__(self, base: ConceptIndex, concepts: dict[str, int]) -> None:
-        super().__init__(base.about, base._arrays)
+        super().__init__(base.about, base._stored)
         self._new_words = {
             form: root for name in concepts for root in map(lemma, tokenize(name)) for form in (root, *inflected(root))
         }
@@ -230,5 +269,6 @@ def _words_like(words: StringIndex, word: str) -> set[str]:
 
     if len(word) > ORDINARY and len(word) > words.longest + 1:
         return set()
-    near = one_edit_away_in(words.table, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
+    near = one_edit_away_in(words.stored_table, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
+    words.raise_if_damaged()
     return {words[number] for number in near.tolist()}

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.compiled.guards import readable
 from mhgrn.compiled.jit import kernel
 from mhgrn.grounding.lemmas import LONGEST
-from mhgrn.kg.interning import CRC_TABLE, find_text, intern_last, text_crc
+from mhgrn.kg.interning import CRC_TABLE, find_stored, find_text, intern_last, text_crc
 from mhgrn.kg.names import LETTERS
-from mhgrn.kg.strings import TextTable
+from mhgrn.kg.strings import MOST_PROBES, StoredTable, TextTable
 
 Array = NDArray[Any]
 
@@ -161,9 +162,9 @@ class Vocabulary(NamedTuple):
 class IndexTables(NamedTuple):
     """The texts of a concept index."""
 
-    patterns: TextTable
-    beginnings: TextTable  # the first two lemmas of longer patterns
-    words: TextTable
+    patterns: StoredTable
+    beginnings: StoredTable  # the first two lemmas of longer patterns
+    words: StoredTable
 
 
 class PairCache(NamedTuple):
@@ -189,9 +190,9 @@ def _join(words: Any, size: int, texts: Texts, spaced: bool, into: Array) -> int
 
 
 @kernel
-def _holds(table: TextTable, text: Array, length: int) -> bool:
-    number: int = find_text(table, text, 0, length)[0]
-    return number >= 0
+def _holds(table: StoredTable, text: Array, length: int) -> bool:
+    found: bool = find_stored(table, text, 0, length) >= 0
+    return found
 
 
 @kernel
@@ -225,7 +226,7 @@ def _place_of_pair(first: int, second: int) -> tuple[Any, Any]:
 
 
 @kernel
-def _is_pattern(words: Array, size: int, lemmas: Texts, patterns: TextTable, text: Array) -> bool:
+def _is_pattern(words: Array, size: int, lemmas: Texts, patterns: StoredTable, text: Array) -> bool:
     found: bool = _holds(patterns, text, _join(words, size, lemmas, True, text))
     return found
 
@@ -402,13 +403,14 @@ def _of_byte(changes: Array, after: int, byte: int) -> Any:
 
 
 @kernel
-def _has_crc(table: TextTable, crc: Any) -> bool:
+def _has_crc(stored: StoredTable, crc: Any) -> bool:
     """Return whether a table may hold a text with this CRC."""
-    slots = table.slots
+    slots = stored.table.slots
     mask = np.uint64(len(slots) - 1)
     place = np.uint64(crc) & mask
-    for _ in range(len(slots)):
-        if slots[place] == 0:
+    for _ in range(min(len(slots), MOST_PROBES)):
+        at = np.int64(place)
+        if not readable(slots, stored.slots, at, at + 1) or slots[place] == 0:
             return False
         if slots[place] >> np.uint64(32) == np.uint64(crc):
             return True
@@ -417,7 +419,7 @@ def _has_crc(table: TextTable, crc: Any) -> bool:
 
 
 @kernel
-def one_edit_away_in(table: TextTable, word: Array) -> Array:
+def one_edit_away_in(table: StoredTable, word: Array) -> Array:
     """Return the numbers of the texts of a table that :func:`mhgrn.kg.names.one_edit_away` gives for a word of ASCII letters.
 
     The CRC of each changed word follows from that of another in a few steps, because a CRC is linear: the time is linear in the
@@ -433,7 +435,7 @@ def one_edit_away_in(table: TextTable, word: Array) -> Array:
     whole = np.uint32(text_crc(word, 0, n))
     found = np.empty((n + 1) * (2 * len(_LETTERS) + 2) + 1, np.int64)
     other = np.empty(n + 1, np.uint8)
-    found[0], _, _ = find_text(table, word, 0, n)
+    found[0] = find_stored(table, word, 0, n)
     count = 1 if n > 0 and found[0] >= 0 else 0
     # Of edits with the same result, such as deleting either of two equal letters, one is tried.
     inserted = np.uint32(0)  # CRC of the word with letter i twice
@@ -448,12 +450,12 @@ def one_edit_away_in(table: TextTable, word: Array) -> Array:
             if (i == n or letter != here) and _has_crc(table, inserted ^ _of_byte(changes, n - i, letter ^ here)):
                 other[:i], other[i + 1 :] = word[:i], word[i:]
                 other[i] = letter
-                found[count], _, _ = find_text(table, other, 0, n + 1)
+                found[count] = find_stored(table, other, 0, n + 1)
                 count += found[count] >= 0
             if i < n and letter != here and _has_crc(table, whole ^ _of_byte(changes, n - 1 - i, letter ^ here)):
                 other[:n] = word
                 other[i] = letter
-                found[count], _, _ = find_text(table, other, 0, n)
+                found[count] = find_stored(table, other, 0, n)
                 count += found[count] >= 0
         if i < n - 1:
             following = word[i + 1]
@@ -463,11 +465,11 @@ def one_edit_away_in(table: TextTable, word: Array) -> Array:
             if both and _has_crc(table, swapped):
                 other[:n] = word
                 other[i], other[i + 1] = following, here
-                found[count], _, _ = find_text(table, other, 0, n)
+                found[count] = find_stored(table, other, 0, n)
                 count += found[count] >= 0
         if i < n and (i == n - 1 or word[i + 1] != here) and _has_crc(table, deleted):
             other[:i], other[i : n - 1] = word[:i], word[i + 1 :]
-            found[count], _, _ = find_text(table, other, 0, n - 1)
+            found[count] = find_stored(table, other, 0, n - 1)
             count += found[count] >= 0
         if i > 0:  # the word with letter i - 1 twice is the same, inserted before or after that letter
             inserted ^= _of_byte(changes, n - i, here ^ word[i - 1])

@@ -146,6 +146,7 @@ class Matcher:
         ptr, found, spans.count = find_spans(
             words, _joined(answers), vocabulary, self.index.tables, self.published, self._pairs, spans.table, spans.count
         )
+        self.index.raise_if_damaged()
         for span in self.words_of(known, spans.count):
             self._kept.add([2 * number + (number in self._all_stop) for number in self._kept_of_span(span)])
         return Rows(ptr, found)

@@ -93,6 +93,12 @@ class StoredArray:
                 if self.guard.state[block] != GOOD:
                     self._check(block)
 
+    @property
+    def whole(self) -> NDArray[Any]:
+        """All values, after checking them."""
+        self.ensure()
+        return self.values
+
     def raise_if_damaged(self) -> None:
         """Raise a :class:`UserError` if a kernel found a damaged block."""
         for block in np.flatnonzero(self.guard.state == BAD).tolist():
@@ -109,6 +115,11 @@ class StoredArray:
         last = -(-((block + 1) * BLOCK - guard.offset) // size)
         _check_values(self.path, self.values.reshape(-1)[max(0, first - 1) : last], guard)
         guard.state[block] = GOOD
+
+
+def in_memory(values: NDArray[Any] | StoredArray) -> StoredArray:
+    """Return an array of memory as a stored one that needs no check. A stored array stays as it is."""
+    return values if isinstance(values, StoredArray) else StoredArray(Path(), values, NO_GUARD)
 
 
 def _check_values(path: Path, values: NDArray[Any], guard: Guard) -> None:

@@ -1,10 +1,12 @@
 """A graph with facts added in memory, for one question. The stored graph does not change."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.io.stored import StoredArray
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.strings import StringIndex
@@ -35,18 +37,23 @@ class ExtendedGraph(KnowledgeGraph):
         new: dict[str, int] = {}
         edges = sorted({edge for fact in added for edge in _edges(base, fact, new)})
         size = len(base) + len(new)
-        arrays = dict(base._arrays)
+        arrays: dict[str, Ints | StoredArray] = {name: array for name, array in base._stored.items() if name != "weight"}
         rows = _Rows(base.head_ptr, base.tail, base.relation)
-        arrays["head_ptr"], arrays["tail"], arrays["relation"] = rows.with_entries(edges, size)
+        arrays["head_ptr"], arrays["tail"], arrays["relation"] = columns = rows.with_entries(edges, size)
         near = sorted({(a, b, 0) for head, tail, _ in edges for a, b in ((head, tail), (tail, head))})
         rows = _Rows(base.neighbor_ptr, base.neighbor, np.zeros(len(base.neighbor), dtype=np.uint8))
         arrays["neighbour_ptr"], arrays["neighbour"], _ = rows.with_entries(near, size)
-        super().__init__(None, {**base.about, "concepts": size, "facts": len(arrays["tail"])}, arrays)
+        super().__init__(None, {**base.about, "concepts": size, "facts": len(columns[1])}, arrays)
         self.base: KnowledgeGraph = base
         self.added: tuple[tuple[str, str, str], ...] = added
         self.new_concepts = new
-        self.weight = None
         self.names = _Names(base.names, new)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the graph with its facts to a folder, completely or not at all."""
+        names = StringIndex.of(self.names)
+        source = {**self.about.get("source", {}), "added_facts": len(self.added)}
+        KnowledgeGraph.from_sorted(names, self.heads(), self.relation, self.tail, None, self.schema, source).save(folder)
 
 
 def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int]) -> Iterator[Edge]:
@@ -105,7 +112,7 @@ class _Names(StringIndex):
     """The names of a graph and of new concepts, which are numbered after them."""
 
     def __init__(self, base: StringIndex, new: dict[str, int]) -> None:
-        super().__init__(base.ptr, base.data, base.slots)
+        super().__init__(*base._stored)
         self._new, self._texts = new, list(new)
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """The knowledge graph: a folder of memory-mapped arrays, loaded in milliseconds and shared between processes."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.io.arrays import load_arrays, save_array
+from mhgrn.io.arrays import save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.markers import write_json
+from mhgrn.io.stored import StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.names import concept_name, one_edit_away
 from mhgrn.kg.schema import Schema
-from mhgrn.kg.strings import StringIndex
+from mhgrn.kg.strings import StringIndex, stored_texts
 from mhgrn.printing import shortened
 from mhgrn.progress import say
 
@@ -36,7 +37,7 @@ ARRAYS = (
 
 Ints = NDArray[Any]
 
-
+_FINGERPRINT = {"fingerprint": str}
 # A graph's fingerprint is made of its schema and of these.
 _IDENTITY = ("name_bytes", "name_ptr", "head_ptr", "tail", "relation", "weight")
 
@@ -83,19 +84,55 @@ class KnowledgeGraph:
     (True, True, ['child', 'classroom', 'desk'])
     """
 
-    def __init__(self, folder: Path | None, about: dict[str, Any], arrays: dict[str, Ints]) -> None:
+    def __init__(self, folder: Path | None, about: dict[str, Any], arrays: Mapping[str, Ints | StoredArray]) -> None:
         self.folder = folder
         self.about = about
         self.schema = Schema.from_dict(about["schema"])
         self.fingerprint: str = about["fingerprint"]
-        self.head_ptr = arrays["head_ptr"]
-        self.tail = arrays["tail"]
-        self.relation = arrays["relation"]
-        self.weight = arrays.get("weight")  # None where weights were not kept
-        self.neighbor_ptr = arrays["neighbour_ptr"]
-        self.neighbor = arrays["neighbour"]
         self.names = StringIndex.from_arrays("name", arrays)
-        self._arrays = arrays
+        self._stored = {name: in_memory(array) for name, array in arrays.items()}
+
+    @property
+    def head_ptr(self) -> Ints:
+        return self._stored["head_ptr"].whole
+
+    @property
+    def tail(self) -> Ints:
+        return self._stored["tail"].whole
+
+    @property
+    def relation(self) -> Ints:
+        return self._stored["relation"].whole
+
+    @property
+    def weight(self) -> Ints | None:
+        """The weight of each fact; None where weights were not kept."""
+        return self._stored["weight"].whole if "weight" in self._stored else None
+
+    @property
+    def neighbor_ptr(self) -> Ints:
+        return self._stored["neighbour_ptr"].whole
+
+    @property
+    def neighbor(self) -> Ints:
+        return self._stored["neighbour"].whole
+
+    @property
+    def _arrays(self) -> dict[str, Ints]:
+        return {name: stored.whole for name, stored in self._stored.items()}
+
+    def guarded(self, name: str) -> StoredArray:
+        """Return an array of the graph without checking it: a kernel checks the parts that it reads.
+
+        Args:
+            name: One of ``head_ptr``, ``tail``, ``relation``, ``neighbour_ptr``, ``neighbour``.
+        """
+        return self._stored[name]
+
+    def raise_if_damaged(self) -> None:
+        """Raise a :class:`~mhgrn.errors.UserError` if a kernel found damage in the arrays of the graph's folder."""
+        for stored in self._stored.values():
+            stored.raise_if_damaged()
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -105,14 +142,36 @@ class KnowledgeGraph:
             folder: A folder that ``mhgrn kg build`` or :meth:`save` has written.
         """
         folder = Path(folder)
-        about = read_marker(folder, MARKER, "knowledge graph", FORMAT, ("arrays", "schema", "names", "fingerprint"))
+        keys = {"arrays": dict, "schema": dict, "names": str, "fingerprint": str, "concepts": int, "facts": int}
+        return read_folder(folder, MARKER, "knowledge graph", FORMAT, cls._read, keys)
+
+    @classmethod
+    def _read(cls, stored: StoredFolder) -> Self:
         # folders written before the concept index had its own folder list its arrays and its lemmatiser too
+        about = {key: value for key, value in stored.about.items() if key not in ("lemmatiser", "listed_words")}
         about["arrays"] = {name: length for name, length in about["arrays"].items() if name in ARRAYS}
-        for key in ("lemmatiser", "listed_words"):
-            about.pop(key, None)
+        marker = stored.path / MARKER
         if missing := [name for name in ARRAYS if name not in about["arrays"] and name != "weight"]:
-            raise UserError(f"{folder / MARKER} is damaged (no array {missing[0]}); build the graph again.")
-        return cls(folder, about, load_arrays(folder, about["arrays"]))
+            raise UserError(f"{marker} is damaged (no array {missing[0]}); build the graph again.")
+        concepts, facts = about["concepts"], about["facts"]
+        if not (0 <= concepts < 2**31 and 0 <= facts < 2**62):
+            raise UserError(f"{marker} is damaged (the number of concepts or facts); build the graph again.")
+        try:
+            relations = len(Schema.from_dict(about["schema"]))
+        except UserError as error:
+            raise UserError(f"{marker} is damaged ({error}); build the graph again.") from None
+        neighbor = stored.array("neighbour", "int32", high=concepts - 1)
+        ends = {"head_ptr": facts, "neighbour_ptr": len(neighbor.values)}
+        label = "uint8" if relations <= 256 else "uint16"
+        arrays = {
+            **{name: stored.array(name, "int64", concepts + 1, high=end, is_pointer=True) for name, end in ends.items()},
+            "tail": stored.array("tail", "int32", facts, high=concepts - 1),
+            "relation": stored.array("relation", label, facts, high=relations - 1),
+            **({"weight": stored.array("weight", "float32", facts)} if "weight" in about["arrays"] else {}),
+            "neighbour": neighbor,
+            **stored_texts(stored, "name", concepts),
+        }
+        return cls(stored.path, about, {name: arrays[name] for name in ARRAYS if name in arrays})
 
     @classmethod
     def from_facts(cls, facts: Iterable[Any], schema: Schema | None = None) -> "KnowledgeGraph":
@@ -220,7 +279,7 @@ class KnowledgeGraph:
         The folder's node features and concept index are kept if it holds the same graph already.
         """
         target = Path(folder)
-        is_same = _fingerprint_at(target) == self.fingerprint
+        is_same = fingerprint_at(target) == self.fingerprint
         with new_folder(target, MARKER, HOLDS, keep=(FEATURES, INDEX) if is_same else ()) as partial:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
@@ -324,7 +383,16 @@ class KnowledgeGraph:
 
     def neighbors(self, concept: int) -> Ints:
         """Return the numbers of the concepts that share a fact with this one, ascending."""
-        return self.neighbor[self.neighbor_ptr[concept] : self.neighbor_ptr[concept + 1]]
+        start, end = self._bounds("neighbour_ptr", concept)
+        return self._part("neighbour", start, end)
+
+    def _bounds(self, pointer: str, row: int) -> list[int]:
+        return self._part(pointer, row, row + 2).tolist()  # type: ignore[no-any-return]
+
+    def _part(self, name: str, start: int, end: int) -> Ints:
+        stored = self._stored[name]
+        stored.ensure(start, end)
+        return stored.values[start:end]
 
     def facts_of(self, name: str) -> list[Fact]:
         """Return every fact that has this concept as head or tail."""
@@ -335,9 +403,9 @@ class KnowledgeGraph:
         return facts
 
     def _row(self, head: int, tail: int | None = None) -> list[Fact]:
-        start, end = int(self.head_ptr[head]), int(self.head_ptr[head + 1])
+        start, end = self._bounds("head_ptr", head)
         if tail is not None:
-            tails = self.tail[start:end]
+            tails = self._part("tail", start, end)
             start, end = (
                 start + int(np.searchsorted(tails, tail)),
                 start + int(np.searchsorted(tails, tail, side="right")),
@@ -345,7 +413,7 @@ class KnowledgeGraph:
         names = self.schema.relations
         return [
             Fact(self.name(head), names[r].name, self.name(t))
-            for t, r in zip(self.tail[start:end].tolist(), self.relation[start:end].tolist(), strict=True)
+            for t, r in zip(self._part("tail", start, end).tolist(), self._part("relation", start, end).tolist(), strict=True)
         ]
 
     def holds(self, head: str, relation: str, tail: str) -> bool:
@@ -382,9 +450,9 @@ class KnowledgeGraph:
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
 
 
-def _fingerprint_at(folder: Path) -> str | None:
+def fingerprint_at(folder: Path) -> str | None:
     """Return the fingerprint of the graph in a folder; None if there is no readable one."""
     try:
-        return str(read_marker(folder, MARKER, "knowledge graph", FORMAT, ("fingerprint",))["fingerprint"])
-    except UserError:
+        return read_folder(folder, MARKER, "knowledge graph", FORMAT, lambda stored: str(stored.about["fingerprint"]), _FINGERPRINT)
+    except (UserError, OSError):
         return None

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.compiled.guards import readable
 from mhgrn.compiled.jit import kernel
-from mhgrn.kg.strings import StringIndex, TextTable, slot_count
+from mhgrn.kg.strings import MOST_PROBES, StoredTable, StringIndex, TextTable, slot_count
 
 Array = NDArray[Any]
 
@@ -52,6 +53,37 @@ def find_text(table: TextTable, text: Array, start: int, end: int) -> tuple[Any,
                     return number, place, crc
         place = (place + np.uint64(1)) & mask
     return np.int64(-1), place, crc
+
+
+@kernel
+def find_stored(stored: StoredTable, text: Array, start: int, end: int) -> Any:
+    """Return the number of a part of ``text`` or -1, as :func:`find_text` does, and read nothing that is damaged.
+
+    After the kernel, its caller calls :meth:`StringIndex.raise_if_damaged`.
+    """
+    slots, ptr, data = stored.table
+    crc = text_crc(text, start, end)
+    mask = np.uint64(len(slots) - 1)
+    place = crc & mask
+    for _ in range(min(len(slots), MOST_PROBES)):
+        at = np.int64(place)
+        if not readable(slots, stored.slots, at, at + 1) or slots[place] == 0:
+            return np.int64(-1)
+        if slots[place] >> np.uint64(32) == crc:
+            number = np.int64(slots[place] & np.uint64(0xFFFFFFFF)) - 1
+            if not readable(ptr, stored.ptr, number, number + 2):
+                return np.int64(-1)
+            first, last = ptr[number], ptr[number + 1]
+            if last - first == end - start and readable(data, stored.data, first, last):
+                same = True
+                for i in range(end - start):
+                    if data[first + i] != text[start + i]:
+                        same = False
+                        break
+                if same:
+                    return number
+        place = (place + np.uint64(1)) & mask
+    return np.int64(-1)
 
 
 @kernel

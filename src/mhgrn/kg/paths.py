@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mhgrn.compiled.guards import readable
 from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError
+from mhgrn.io.stored import Guard, StoredArray
 from mhgrn.kg.graph import Fact, Ints, KnowledgeGraph
 
 BUDGET = 30_000_000  # edges visited before the search stops: a few seconds
@@ -87,16 +89,19 @@ def find_paths(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 
     start, end = graph.id(source), graph.id(target)
     if start == end:
         raise UserError(f"both ends of the path are {graph.name(start)!r}; name two different concepts.")
-    ptr, neighbor = graph.neighbor_ptr, graph.neighbor
+    ptr, neighbor = graph.guarded("neighbour_ptr"), graph.guarded("neighbour")
+    rows_of = _Neighbors(ptr.values, ptr.guard, neighbor.values, neighbor.guard)
     reach, levels, level_ptr = _reach(ptr, neighbor, start, end, max_hops)
     paths: list[ConceptPath] = []
     found, budget = 0, BUDGET
     for hops in range(1, max_hops + 1):
         wanted = limit - len(paths)
-        rows, count, budget = _paths_of_length(ptr, neighbor, reach, levels, level_ptr, start, end, hops, wanted, budget)
+        rows, count, budget = _paths_of_length(rows_of, reach, levels, level_ptr, start, end, hops, wanted, budget)
+        graph.raise_if_damaged()
         paths += [_by_name(graph, row.tolist()) for row in rows]
         found += int(count)
-    distance = len(paths[0].steps) if paths else _distance(ptr, neighbor, start, end)
+    distance = len(paths[0].steps) if paths else _distance(rows_of, start, end)
+    graph.raise_if_damaged()
     return PathSearch(
         source=graph.name(start),
         target=graph.name(end),
@@ -114,13 +119,28 @@ def _by_name(graph: KnowledgeGraph, concepts: list[int]) -> ConceptPath:
 
 
 def _facts(graph: KnowledgeGraph, head: int, tail: int) -> list[Fact]:
-    start, end = int(graph.head_ptr[head]), int(graph.head_ptr[head + 1])
-    first, last = start + np.searchsorted(graph.tail[start:end], [tail, tail + 1])
-    relations = graph.schema.relations
-    return [Fact(graph.name(head), relations[r].name, graph.name(tail)) for r in graph.relation[first:last].tolist()]
+    return graph._row(head, tail)
 
 
-def _reach(ptr: Ints, neighbor: Ints, start: int, end: int, hops: int) -> tuple[Ints, Ints, Ints]:
+class _Neighbors(NamedTuple):
+    """The neighbors of each concept, for kernels."""
+
+    ptr: Ints
+    ptr_guard: Guard
+    neighbor: Ints
+    neighbor_guard: Guard
+
+
+@kernel
+def _row(rows: _Neighbors, concept: int) -> tuple[int, int]:
+    """Return where the neighbors of a concept begin and end. A damaged row is empty."""
+    if not readable(rows.ptr, rows.ptr_guard, concept, concept + 2):
+        return 0, 0
+    start, end = rows.ptr[concept], rows.ptr[concept + 1]
+    return (start, end) if readable(rows.neighbor, rows.neighbor_guard, start, end) else (0, 0)
+
+
+def _reach(ptr: StoredArray, neighbor: StoredArray, start: int, end: int, hops: int) -> tuple[Ints, Ints, Ints]:
     """Find the concepts that are exactly k steps before ``end`` on a walk that passes neither end.
 
     The search from ``start`` visits only these, so that a hub costs no more than it contributes.
@@ -128,16 +148,19 @@ def _reach(ptr: Ints, neighbor: Ints, start: int, end: int, hops: int) -> tuple[
     Returns:
         Bits k for each concept, the sorted concepts of each k, and a pointer to these.
     """
-    reach = np.zeros(len(ptr) - 1, dtype=np.uint32)
+    reach = np.zeros(len(ptr.values) - 1, dtype=np.uint32)
     reach[end] = 1
     levels = [np.array([end])]
     for k in range(1, hops):
         before = levels[-1]
-        counts = ptr[before + 1] - ptr[before]
+        ptr.ensure_rows(np.concatenate([before, before + 1]))
+        begin = ptr.values[before]
+        counts = ptr.values[before + 1] - begin
         first = np.cumsum(counts) - counts
-        edges = np.repeat(ptr[before] - first, counts) + np.arange(counts.sum())
+        edges = np.repeat(begin - first, counts) + np.arange(counts.sum())
+        neighbor.ensure_rows(edges)
         here = np.zeros(len(reach), dtype=bool)
-        here[neighbor[edges]] = True
+        here[neighbor.values[edges]] = True
         here[[start, end]] = False
         reach[here] |= np.uint32(1 << k)
         levels.append(np.flatnonzero(here))
@@ -146,8 +169,7 @@ def _reach(ptr: Ints, neighbor: Ints, start: int, end: int, hops: int) -> tuple[
 
 @kernel
 def _paths_of_length(
-    ptr: Ints,
-    neighbor: Ints,
+    rows_of: _Neighbors,
     reach: Ints,
     levels: Ints,
     level_ptr: Ints,
@@ -158,6 +180,7 @@ def _paths_of_length(
     budget: int,
 ) -> tuple[Ints, int, int]:
     """Return the first ``limit`` simple paths of exactly ``hops`` hops, the number of all, and the rest of ``budget``."""
+    neighbor = rows_of.neighbor
     rows = np.empty((limit, hops + 1), np.int64)
     path = np.empty(hops + 1, np.int64)
     at = np.empty(hops + 1, np.int64)  # next candidate at each depth, and end of the candidates
@@ -171,10 +194,10 @@ def _paths_of_length(
         here = path[depth]
         left = hops - depth - 1  # steps after the next one
         if enter:
-            row, level = ptr[here + 1] - ptr[here], level_ptr[left + 1] - level_ptr[left]
-            by_level[depth] = level * 16 < row
-            at[depth] = level_ptr[left] if by_level[depth] else ptr[here]
-            stop[depth] = level_ptr[left + 1] if by_level[depth] else ptr[here + 1]
+            row_start, row_end = _row(rows_of, here)
+            by_level[depth] = (level_ptr[left + 1] - level_ptr[left]) * 16 < row_end - row_start
+            at[depth] = level_ptr[left] if by_level[depth] else row_start
+            stop[depth] = level_ptr[left + 1] if by_level[depth] else row_end
             enter = False
         if at[depth] == stop[depth]:
             depth -= 1
@@ -182,14 +205,15 @@ def _paths_of_length(
         budget -= 1
         if by_level[depth]:
             there = levels[at[depth]]
-            low, high = np.int64(ptr[here]), np.int64(ptr[here + 1])
+            low, row_end = _row(rows_of, here)
+            high = row_end
             while low < high:
                 middle = (low + high) // 2
                 if neighbor[middle] < there:
                     low = middle + 1
                 else:
                     high = middle
-            fits = low < ptr[here + 1] and neighbor[low] == there
+            fits = low < row_end and neighbor[low] == there
         else:
             there = np.int64(neighbor[at[depth]])
             fits = (reach[there] >> np.uint32(left)) & 1 == 1
@@ -210,17 +234,19 @@ def _paths_of_length(
 
 
 @kernel
-def _distance(ptr: Ints, neighbor: Ints, start: int, end: int) -> int:
+def _distance(rows_of: _Neighbors, start: int, end: int) -> int:
     """Return the number of hops of a shortest path, -1 if there is none."""
-    seen = np.full(len(ptr) - 1, -1, np.int64)
-    queue = np.empty(len(ptr) - 1, np.int64)
+    concepts = len(rows_of.ptr) - 1
+    seen = np.full(concepts, -1, np.int64)
+    queue = np.empty(concepts, np.int64)
     seen[start], queue[0] = 0, start
     first, last = 0, 1
     while first < last and seen[end] < 0:
         here = queue[first]
         first += 1
-        for e in range(ptr[here], ptr[here + 1]):
-            there = neighbor[e]
+        row_start, row_end = _row(rows_of, here)
+        for e in range(row_start, row_end):
+            there = rows_of.neighbor[e]
             if seen[there] < 0:
                 seen[there] = seen[here] + 1
                 queue[last] = there

@@ -1,6 +1,6 @@
 """Numbered texts in flat arrays, found by a hash table that can be memory-mapped."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -9,7 +9,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.errors import UserError
+from mhgrn.io.stored import NO_GUARD, Guard, StoredArray, StoredFolder, in_memory
+
 Array = NDArray[Any]
+MOST_PROBES = 1 << 20  # places of a hash table that a look-up visits; a table that has so many in a row is damaged
+_ANY = -(2**63)  # no least value: kernels compare signed numbers
 
 
 class TextTable(NamedTuple):
@@ -20,6 +25,15 @@ class TextTable(NamedTuple):
     data: Array  # [bytes]
 
 
+class StoredTable(NamedTuple):
+    """A :class:`TextTable` that may be stored, so that kernels check what they read of it; see :func:`find_stored`."""
+
+    table: TextTable
+    slots: Guard
+    ptr: Guard
+    data: Guard
+
+
 class StringIndex:
     """Texts by number, and numbers by text. For the arrays see :class:`TextTable`.
 
@@ -28,9 +42,11 @@ class StringIndex:
     ('desk', 0, None)
     """
 
-    def __init__(self, ptr: Array, data: Array, slots: Array) -> None:
-        self.ptr, self.data, self.slots = ptr, data, slots
-        self._views = ptr.data, data.data, slots.data  # reading one number takes half the time of an array
+    def __init__(self, ptr: Array | StoredArray, data: Array | StoredArray, slots: Array | StoredArray) -> None:
+        self._stored = in_memory(ptr), in_memory(data), in_memory(slots)
+        self._is_checked = all(array.guard is NO_GUARD for array in self._stored)
+        self.ptr, self.data, self.slots = (array.values for array in self._stored)
+        self._views = self.ptr.data, self.data.data, self.slots.data  # reading one number takes half the time of an array
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "StringIndex":
@@ -44,19 +60,38 @@ class StringIndex:
         """Make an index of texts that are arrays already."""
         from mhgrn.kg.interning import fill_slots
 
-        return cls(ptr, data, fill_slots(ptr, data, len(ptr) - 1, slot_count(len(ptr) - 1)))
+        slots = fill_slots(ptr, data, len(ptr) - 1, slot_count(len(ptr) - 1))
+        for array in (ptr, data, slots):  # the same type as memory-mapped ones, so that kernels are compiled once
+            array.setflags(write=False)
+        return cls(ptr, data, slots)
 
     @property
     def table(self) -> TextTable:
         return TextTable(self.slots, self.ptr, self.data)
 
+    @property
+    def stored_table(self) -> StoredTable:
+        ptr, data, slots = self._stored
+        return StoredTable(self.table, slots.guard, ptr.guard, data.guard)
+
+    def raise_if_damaged(self) -> None:
+        """Raise a :class:`~mhgrn.errors.UserError` if a kernel found damage."""
+        for array in self._stored:
+            array.raise_if_damaged()
+
+    def ensure(self) -> None:
+        """Check all that was not checked yet."""
+        for array in self._stored:
+            array.ensure()
+
     @cached_property
     def longest(self) -> int:
         """The number of bytes of the longest text."""
+        self._stored[0].ensure()
         return int(np.diff(self.ptr).max(initial=0))
 
     @classmethod
-    def from_arrays(cls, name: str, arrays: dict[str, Array]) -> "StringIndex":
+    def from_arrays(cls, name: str, arrays: Mapping[str, Array | StoredArray]) -> "StringIndex":
         return cls(arrays[f"{name}_ptr"], arrays[f"{name}_bytes"], arrays[f"{name}_slots"])
 
     def to_arrays(self, name: str) -> dict[str, Array]:
@@ -67,12 +102,22 @@ class StringIndex:
 
     def __getitem__(self, number: int) -> str:
         ptr, data, _ = self._views
-        return bytes(data[ptr[number] : ptr[number + 1]]).decode()
+        if not self._is_checked:
+            self._stored[0].ensure(number, number + 2)
+            self._stored[1].ensure(ptr[number], ptr[number + 1])
+        return self._decoded(bytes(data[ptr[number] : ptr[number + 1]]))
 
     def __iter__(self) -> Iterator[str]:
+        self.ensure()
         data, bounds = self.data.tobytes(), self.ptr.tolist()
         for start, end in pairwise(bounds):
-            yield data[start:end].decode()
+            yield self._decoded(data[start:end])
+
+    def _decoded(self, text: bytes) -> str:
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            raise UserError(f"{self._stored[1].path} is damaged (a text is not UTF-8); build its folder again.") from None
 
     def find(self, text: str) -> int | None:
         """Return the number of a text, or None. This is plain Python: one look-up takes a microsecond and needs no numba."""
@@ -81,13 +126,34 @@ class StringIndex:
         ptr, data, slots = self._views
         mask = len(slots) - 1
         place = crc & mask
-        while entry := slots[place]:
+        for _ in range(min(len(slots), MOST_PROBES)):
+            if not self._is_checked:
+                self._stored[2].ensure(place, place + 1)
+            entry = slots[place]
+            if not entry:
+                return None
             if entry >> 32 == crc:
                 number: int = (entry & 0xFFFFFFFF) - 1
+                if not 0 <= number < len(ptr) - 1:
+                    break
+                if not self._is_checked:
+                    self._stored[0].ensure(number, number + 2)
+                    self._stored[1].ensure(ptr[number], ptr[number + 1])
                 if data[ptr[number] : ptr[number + 1]] == encoded:
                     return number
             place = (place + 1) & mask
-        return None
+        raise UserError(f"{self._stored[2].path} is damaged (no table of texts); build its folder again.")
+
+
+def stored_texts(stored: StoredFolder, name: str, texts: int | None = None) -> dict[str, StoredArray]:
+    """Load the arrays of a :class:`StringIndex` from a folder; ``texts`` is the number of texts, if it is known."""
+    data = stored.array(f"{name}_bytes", "uint8")
+    ptr = stored.array(f"{name}_ptr", "int64", length=None if texts is None else texts + 1, high=len(data.values), is_pointer=True)
+    count = len(ptr.values) - 1
+    slots = stored.array(f"{name}_slots", "uint64", length=slot_count(count), low=_ANY)
+    if slots.guard is NO_GUARD and np.count_nonzero(slots.values) != count:
+        raise UserError(f"{slots.path} is damaged (it should have {count} entries); build its folder again.")
+    return {f"{name}_ptr": ptr, f"{name}_bytes": data, f"{name}_slots": slots}
 
 
 def slot_count(texts: int) -> int:

@@ -1,6 +1,7 @@
 """Sentences of triples, and the token vectors of their concepts against one sentence at a time."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -78,6 +79,6 @@ def test_dropout_is_off_while_encoding(tmp_path: Path) -> None:
 
 def test_a_tokenizer_without_offsets_is_refused(encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     check_offsets(encoder)
-    monkeypatch.setattr(type(encoder.tokenizer), "is_fast", False)
+    monkeypatch.setattr(encoder, "tokenizer", SimpleNamespace(is_fast=False))
     with pytest.raises(UserError, match="gives no positions of its tokens"):
         check_offsets(encoder)

@@ -166,7 +166,8 @@ def edge_scores(batch: GraphBatch, transe: FeatureFolder) -> Tensor:
     half = batch.num_relations // 2
     concepts = batch.concepts.cpu().numpy()
     row, known = transe.find(concepts)
-    vectors = torch.from_numpy(np.where(known[:, None], transe.vectors[row], 0).astype(np.float32))
+    vectors = torch.zeros(len(concepts), transe.about["dim"])
+    vectors[torch.from_numpy(known)] = torch.from_numpy(transe.rows(row[known]).astype(np.float32))
     forward = (batch.edge_type < half).cpu()
     source, target = batch.edge_index.cpu()
     head, tail = torch.where(forward, source, target), torch.where(forward, target, source)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.errors import UserError
-from mhgrn.io.arrays import ArrayWriter
+from mhgrn.io.arrays import DAMAGED_ARRAY, ArrayWriter
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.io.tensors import load_tensors, save_tensors
@@ -67,10 +67,12 @@ class Accumulator:
                 f"{self.folder} was started with other settings, encoder or graph. Repeat that command to finish it,"
                 " delete it, or name another folder with -o."
             )
-        self._sums = self._open("sums", (self.rows, self.dim))
-        self._counts = self._open("counts", (self.rows,))
+        self._sums = self._open("sums", "float32", (self.rows, self.dim))
+        self._counts = self._open("counts", "int64", (self.rows,))
         if self._record.is_file():
-            self._put(load_tensors(self._record))
+            self._put(self._checked(load_tensors(self._record)))
+        if (self._counts < 0).any():
+            raise UserError(f"{self.folder / 'counts.npy'} is damaged (a negative count); delete {self.folder} and start again.")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         self._held.close()
@@ -92,17 +94,17 @@ class Accumulator:
         self._record.unlink(missing_ok=True)
         write_json(self.folder / MARKER, {"format": FORMAT, "key": self.key})
 
-    def _open(self, name: str, shape: tuple[int, ...]) -> np.memmap:  # type: ignore[type-arg]
+    def _open(self, name: str, dtype: str, shape: tuple[int, ...]) -> np.memmap:  # type: ignore[type-arg]
         path = self.folder / f"{name}.npy"
         try:
             np.load(path, mmap_mode="r", allow_pickle=False)  # open_memmap would silently extend a truncated file
             array = np.lib.format.open_memmap(path, mode="r+")
-        except (OSError, ValueError, EOFError) as error:
+        except DAMAGED_ARRAY as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
                 raise
             raise UserError(f"{path} is damaged ({error}); delete {self.folder} and start again.") from None
-        if array.shape != shape:
-            raise UserError(f"{path} is damaged (shape {array.shape}, not {shape}); delete {self.folder} and start again.")
+        if array.shape != shape or array.dtype != dtype:
+            raise UserError(f"{path} is damaged ({array.dtype} of shape {array.shape}); delete {self.folder} and start again.")
         return array
 
     def add(self, rows: Ints, sums: Tensor, counts: Tensor) -> None:
@@ -120,6 +122,24 @@ class Accumulator:
         self._counts.flush()
         save_tensors(self._record, step)
         self._put(step)
+
+    def _checked(self, step: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Check a recorded step before it is applied."""
+        n = len(step["rows"]) if "rows" in step and step["rows"].dim() else -1
+        expected = {
+            "number": (torch.int64, ()),
+            "rows": (torch.int64, (n,)),
+            "sums": (torch.float32, (n, self.dim)),
+            "counts": (torch.int64, (n,)),
+        }
+        found = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in step.items()}
+        if (
+            found != expected
+            or int(step["number"]) < 0
+            or (n and not 0 <= int(step["rows"].min()) <= int(step["rows"].max()) < self.rows)
+        ):
+            raise UserError(f"{self._record} is damaged (its tensors do not fit); delete {self.folder} and start again.")
+        return step
 
     def _put(self, step: dict[str, Tensor]) -> None:
         rows = step["rows"].numpy()

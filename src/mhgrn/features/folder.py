@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import read_marker, write_json
+from mhgrn.io.markers import write_json
+from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.subgraphs.prepared import PreparedData
 
@@ -20,16 +21,29 @@ MARKER = "features.json"
 HOLDS = ("*.npy",)
 FORMAT = 1
 BLOCK = 8192  # rows written at once
+CHECKED = 1 << 20  # concepts checked at once
+WIDEST = 65_536  # numbers of a vector
+KEYS = {
+    "key": str,
+    "source": dict,
+    "encoder": (dict, type(None)),
+    "graph_fingerprint": str,
+    "concepts": int,
+    "asked": int,
+    "covered": int,
+    "dim": int,
+    "relations": bool,
+}
 
 
 @dataclass(frozen=True)
 class FeatureFolder:
-    """A loaded folder. ``vectors[i]`` is the vector of concept ``concepts[i]``; other concepts have no vector."""
+    """A loaded folder. Row i is the vector of concept ``concepts[i]``; other concepts have no vector."""
 
     folder: Path
     about: dict[str, Any]
     concepts: Ints  # [covered] ascending
-    vectors: NDArray[Any]  # [covered, dim] float16, memory-mapped
+    stored: StoredArray  # [covered, dim] float16, memory-mapped; large ones are checked when they are used
     mean: NDArray[Any]  # [dim] float32, mean of all vectors
     relations: NDArray[Any] | None  # [m, dim] float32, if the source has vectors of relations
 
@@ -37,24 +51,49 @@ class FeatureFolder:
     def load(cls, folder: str | Path, graph: KnowledgeGraph) -> Self:
         """Load a folder that was built for ``graph``. A folder of another graph is refused."""
         folder = Path(folder)
-        keys = ("key", "source", "encoder", "graph_fingerprint", "concepts", "asked", "covered", "dim", "relations")
-        about = read_marker(folder, MARKER, "features folder", FORMAT, keys)
+        return read_folder(folder, MARKER, "features folder", FORMAT, lambda stored: cls._read(stored, graph), KEYS)
+
+    @classmethod
+    def _read(cls, stored: StoredFolder, graph: KnowledgeGraph) -> Self:
+        folder, about = stored.path, stored.about
         if about["graph_fingerprint"] != graph.fingerprint:
             place = graph.folder or "GRAPH"
             raise UserError(
                 f"{folder} has the features of another graph than {place}, or of an earlier version of it;"
                 f" build them for this graph: mhgrn features build {place}"
             )
-        arrays = {name: load_array(folder / f"{name}.npy") for name in ("concepts", "vectors", "mean")}
-        covered, dim = about["covered"], about["dim"]
-        expected: dict[str, tuple[int, ...]] = {"concepts": (covered,), "vectors": (covered, dim), "mean": (dim,)}
+        covered, dim, encoder = about["covered"], about["dim"], about["encoder"]
+        if not (0 <= covered <= about["asked"] <= about["concepts"] == len(graph) and 1 <= dim <= WIDEST):
+            raise UserError(f"{folder / MARKER} is damaged (its numbers contradict each other); build the features again.")
+        texts = [about["source"].get("from"), *([] if encoder is None else [encoder.get("name"), encoder.get("weights")])]
+        if not all(isinstance(text, str) for text in texts):
+            raise UserError(f"{folder / MARKER} is damaged (its source or encoder has no name); build the features again.")
+        concepts = stored.array("concepts", "int64", length=covered, high=max(len(graph) - 1, 0))
+        concepts.ensure()
+        for start in range(0, covered, CHECKED):
+            part = concepts.values[start : start + CHECKED + 1]
+            if not (part[1:] > part[:-1]).all():
+                raise UserError(f"{concepts.path} is damaged (it is not in ascending order); build the features again.")
+        vectors = stored.array("vectors", "float16", length=covered, width=dim)
+        small = {"mean": stored.array("mean", "float32", length=dim)}
         if about["relations"]:
-            arrays["relations"] = load_array(folder / "relations.npy")
-            expected["relations"] = (len(graph.schema), dim)
-        for name, shape in expected.items():
-            if arrays[name].shape != shape:
-                raise UserError(f"{folder / name}.npy has shape {arrays[name].shape}, not {shape}; build the features again.")
-        return cls(folder, about, arrays["concepts"], arrays["vectors"], arrays["mean"], arrays.get("relations"))
+            small["relations"] = stored.array("relations", "float32", length=len(graph.schema), width=dim)
+        for array in small.values():
+            array.ensure()
+        relations = small["relations"].values if "relations" in small else None
+        return cls(folder, about, concepts.values, vectors, small["mean"].values, relations)
+
+    @property
+    def vectors(self) -> NDArray[Any]:
+        """All vectors: [covered, dim] float16."""
+        self.stored.ensure()
+        return self.stored.values
+
+    def rows(self, numbers: Ints) -> NDArray[Any]:
+        """The vectors of some rows: [n, dim] float16."""
+        self.stored.ensure_rows(numbers)
+        found: NDArray[Any] = self.stored.values[numbers]
+        return found
 
     @property
     def missing(self) -> int:
@@ -115,6 +154,10 @@ class Request:
             writer = ArrayWriter(partial / "vectors.npy", np.float16, dim)
             try:
                 for block in blocks:
+                    if block.ndim != 2 or block.shape[1] != dim:
+                        raise UserError(
+                            f"the source {self.source['from']} gave vectors of shape {block.shape}, not of width {dim}."
+                        )
                     with np.errstate(over="ignore"):
                         rows = block.astype(np.float16)
                     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))

@@ -1,5 +1,6 @@
 """Node features as the setting ``features`` names them."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from mhgrn.features.node_features import BuiltFeatures, FileFeatures, NodeFeatur
 from mhgrn.features.source import FeatureSource
 from mhgrn.kg.graph import FEATURES, KnowledgeGraph
 from mhgrn.plugins import Plugins
+from mhgrn.printing import shown
 
 if TYPE_CHECKING:
     from mhgrn.text.encoder import TextEncoder
@@ -29,9 +31,10 @@ def open_features(name: str, graph: KnowledgeGraph, encoder: "TextEncoder") -> N
     if name in FEATURE_SOURCES.built_in() and (source := FEATURE_SOURCES.load(name)).opens_directly:
         return source(graph).open(encoder)
     place = Path(name)
-    if not place.exists() and graph.folder is not None and (graph.folder / FEATURES / name).is_dir():
+    # unlike Path.exists, os.path.exists is False for a name that cannot be a path
+    if not os.path.exists(place) and graph.folder is not None and os.path.isdir(graph.folder / FEATURES / name):
         place = graph.folder / FEATURES / name
-    if place.exists():
+    if os.path.exists(place):
         return BuiltFeatures(graph, place, encoder) if place.is_dir() else FileFeatures(graph, place)
     if name in FEATURE_SOURCES.names():
         source = FEATURE_SOURCES.load(name)
@@ -40,6 +43,6 @@ def open_features(name: str, graph: KnowledgeGraph, encoder: "TextEncoder") -> N
         command = f"mhgrn features build {graph.folder or 'GRAPH'} --from {name}"
         raise UserError(f"features={name}: build these features first ({command}), then name their folder.")
     raise UserError(
-        f"features={name} does not exist; give names, random, another installed source, a .npy file, or a folder of"
+        f"features={shown(name)} does not exist; give names, random, another installed source, a .npy file, or a folder of"
         " `mhgrn features build` (its path, or its name inside the graph's folder of features)."
     )

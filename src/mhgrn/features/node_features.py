@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.errors import UserError
-from mhgrn.features.folder import FeatureFolder
+from mhgrn.features.folder import WIDEST, FeatureFolder
 from mhgrn.features.verbalize import name_sentence, name_vectors, span_sums
 from mhgrn.io.arrays import load_array
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 from mhgrn.progress import say
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class FileFeatures(NodeFeatures):
         super().__init__()
         self.graph, self.own, self.path = graph, len(graph), path
         self._rows = load_array(path)
-        if self._rows.ndim != 2 or self._rows.dtype.kind != "f":
+        if self._rows.ndim != 2 or self._rows.dtype.kind != "f" or not 1 <= self._rows.shape[1] <= WIDEST:
             raise UserError(
                 f"{path}: expected floats with one row per concept, found {self._rows.dtype} of shape {self._rows.shape}."
             )
@@ -199,10 +200,16 @@ class FileFeatures(NodeFeatures):
             )
         for number, name in enumerate(listed):
             if name != graph.name(number):
-                raise UserError(f"{names}:{number + 1}: {name!r}, but the graph has {graph.name(number)!r} here.")
+                ours = shortened(graph.name(number))
+                raise UserError(f"{names}:{number + 1}: {shortened(name)}, but the graph has {ours} here.")
 
     def compute(self, concepts: Ints) -> Tensor:
-        return torch.from_numpy(self._rows[concepts].astype(np.float32))
+        with np.errstate(over="ignore"):
+            rows = self._rows[concepts].astype(np.float32)
+        if not np.isfinite(rows).all():
+            name = self.graph.name(int(concepts[np.flatnonzero(~np.isfinite(rows).all(axis=1))[0]]))
+            raise UserError(f"{self.path}: the row of {shortened(name)} has values that are not finite; correct the file.")
+        return torch.from_numpy(rows)
 
     def of_names(self, names: list[str]) -> Tensor:
         of_words = [mean_of_words(name, self._row_of, lambda: self._mean) for name in names]
@@ -210,11 +217,13 @@ class FileFeatures(NodeFeatures):
 
     def _row_of(self, word: str) -> NDArray[Any] | None:
         concept = self.graph.find(word)
-        return None if concept is None else self._rows[concept]
+        return None if concept is None else self.compute(np.array([concept]))[0].numpy()
 
     @cached_property
     def _mean(self) -> NDArray[Any]:
         mean: NDArray[Any] = self._rows.mean(axis=0, dtype=np.float64)
+        if not np.isfinite(mean).all():
+            raise UserError(f"{self.path} has values that are not finite; correct the file.")
         return mean
 
 
@@ -268,7 +277,7 @@ class BuiltFeatures(NodeFeatures):
     def _computed(self, concepts: Ints, of_names: Callable[[list[str]], Tensor]) -> Tensor:
         row, found = self.folder.find(concepts)
         vectors = torch.empty(len(concepts), self.dim)
-        vectors[torch.from_numpy(found)] = torch.from_numpy(self.folder.vectors[row[found]].astype(np.float32))
+        vectors[torch.from_numpy(found)] = torch.from_numpy(self.folder.rows(row[found]).astype(np.float32))
         if not found.all():
             vectors[torch.from_numpy(~found)] = of_names([self.graph.name(c) for c in concepts[~found].tolist()])
         return vectors
@@ -293,7 +302,7 @@ class BuiltFeatures(NodeFeatures):
         if concept is None:
             return None
         row, found = self.folder.find(np.array([concept]))
-        return self.folder.vectors[row[0]] if found[0] else None
+        return self.folder.rows(row)[0] if found[0] else None
 
 
 class NoFeatures(NodeFeatures):

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mhgrn.errors import UserError
 from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
 from mhgrn.features.node_features import NodeFeatures, mean_of_words
 from mhgrn.io.folders import check_replaceable
@@ -113,7 +114,11 @@ class SourceFeatures(NodeFeatures):
 
     def compute(self, concepts: Ints) -> Tensor:
         vectors = torch.from_numpy(np.asarray(self.source.vectors(concepts), dtype=np.float32))
+        if vectors.shape != (len(concepts), self.dim):
+            raise UserError(f"the source {self.source.name} gave vectors of shape {list(vectors.shape)}, not of width {self.dim}.")
         missing = torch.isnan(vectors).all(dim=1)
+        if not bool((torch.isfinite(vectors).all(dim=1) | missing).all()):
+            raise UserError(f"the source {self.source.name} gave a vector with values that are not finite.")
         if missing.any():
             vectors[missing] = self.of_names([self.source.graph.name(c) for c in concepts[missing.numpy()].tolist()])
         return vectors

@@ -1,6 +1,7 @@
 """Arrays in ``.npy`` files: memory-mapped when read, never unpickled."""
 
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from mhgrn.errors import UserError
 from mhgrn.io.replacing import naming_file
 
 PIECE = 1 << 18  # bytes written at once; for larger writes Linux allocates large pages in its cache, which is slow
+# what numpy raises for a file that is no array: it parses the header as Python
+DAMAGED_ARRAY = (ValueError, EOFError, OSError, TypeError, SyntaxError, TokenError, OverflowError, KeyError, RecursionError)
 
 
 def load_array(path: Path) -> NDArray[Any]:
@@ -18,10 +21,10 @@ def load_array(path: Path) -> NDArray[Any]:
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise UserError(f"{path} is missing; build its folder again.") from None
-    except (ValueError, EOFError, OSError) as error:
+    except DAMAGED_ARRAY as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{path} is damaged ({error}); build its folder again.") from None
+        raise UserError(f"{path} is damaged ({str(error)[:200]}); build its folder again.") from None
     if not isinstance(loaded, np.ndarray) or not loaded.ndim:
         raise UserError(f"{path} is damaged (not an array with rows); build its folder again.")
     return loaded.view(np.ndarray)  # slicing a numpy.memmap is several times slower

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mhgrn.io.arrays import ArrayWriter, load_array, save_array
+from mhgrn.errors import UserError
+from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
+from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.progress import say, track
 from mhgrn.text.encoder import BATCH, TextEncoder, match
@@ -40,7 +43,8 @@ class SentenceVectors:
             row = {text: i for i, text in enumerate(texts)}
             stem, choice = (torch.tensor([row[pair[side]] for pair in pairs]) for side in (0, 1))
         if cache is not None and cache.is_file():
-            return cls(load_tensors(cache)["vectors"].float(), stem, choice)
+            shape = (len(texts), encoder.width) if encoder.encoding == "separate" else (len(pairs), encoder.sentence_dim)
+            return cls(_stored_vectors(cache, shape), stem, choice)
         before = encoder.truncated
         if encoder.encoding == "separate":
             vectors = encoder.embed_all(texts, "encoding texts")
@@ -59,6 +63,13 @@ class SentenceVectors:
         return cls(vectors, stem, choice)
 
 
+def _stored_vectors(cache: Path, shape: tuple[int, int]) -> Tensor:
+    vectors = load_tensors(cache).get("vectors")
+    if vectors is None or vectors.shape != shape or vectors.dtype != torch.float32:
+        raise UserError(f"{cache} is damaged (its vectors do not fit the questions); delete it, it is made again.")
+    return vectors
+
+
 class TokenStates:
     """The token states of many statements from a frozen encoder, stored on disk in half precision.
 
@@ -66,14 +77,20 @@ class TokenStates:
     text is encoded once, and a batch reads its states from a memory-mapped file.
     """
 
-    def __init__(self, folder: Path, of: Tensor) -> None:
-        self._states, self._pointer = load_array(folder / "states.npy"), np.array(load_array(folder / "pointer.npy"))
+    def __init__(self, states: StoredArray, pointer: NDArray[np.int64], of: Tensor) -> None:
+        self._states, self._pointer = states, pointer
         self._of = of.numpy()  # [statements, 1 or 2] the numbers of a statement's texts
 
     def __call__(self, statements: Tensor) -> Tokens:
         """Statement numbers [n] → their tokens."""
-        parts = [[self._states[self._pointer[i] : self._pointer[i + 1]] for i in self._of[s]] for s in statements.tolist()]
+        parts = [[self._text(i) for i in self._of[s]] for s in statements.tolist()]
         return Tokens.pad([torch.from_numpy(np.concatenate(part).astype(np.float32)) for part in parts])
+
+    def _text(self, number: int) -> NDArray[np.float16]:
+        start, stop = int(self._pointer[number]), int(self._pointer[number + 1])
+        self._states.ensure(start, stop)
+        states: NDArray[np.float16] = self._states.values[start:stop]
+        return states
 
     @classmethod
     def compute(cls, encoder: TextEncoder, pairs: Sequence[tuple[str, str]], folder: Path) -> "TokenStates":
@@ -87,7 +104,16 @@ class TokenStates:
         of = torch.tensor([[number[text,] for text in pair] if separate else [number[pair]] for pair in pairs])
         if not (folder / TOKENS_MARKER).is_file():
             cls._write(encoder, units, folder)
-        return cls(folder, of)
+
+        def read(stored: StoredFolder) -> "TokenStates":
+            if stored.about["texts"] != len(units) or stored.about["width"] != encoder.width:
+                raise UserError(f"{folder} is damaged (it does not fit the questions); delete it, it is made again.")
+            states = stored.array("states", "float16", width=encoder.width)
+            pointer = stored.array("pointer", "int64", length=len(units) + 1, high=len(states.values), is_pointer=True)
+            pointer.ensure()
+            return cls(states, pointer.values, of)
+
+        return read_folder(folder, TOKENS_MARKER, "cache of token states", 1, read, {"texts": int, "width": int})
 
     @staticmethod
     def _write(encoder: TextEncoder, units: Sequence[tuple[str, ...]], folder: Path) -> None:

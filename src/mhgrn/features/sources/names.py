@@ -52,9 +52,22 @@ class NameFeatures(NodeFeatures):
         key = fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", graph.fingerprint)
         self._cache = graph.folder / FEATURES / f"names-{key}.safetensors" if graph.folder is not None else None
         if self._cache is not None and self._cache.is_file():
-            stored = load_tensors(self._cache)
-            self._add(stored["concepts"].numpy(), stored["vectors"].float())
+            self._add(*self._stored(self._cache))
             self._required = self._known().count
+
+    def _stored(self, cache: Path) -> tuple[Ints, Tensor]:
+        """The concepts and vectors of the cache."""
+        stored = load_tensors(cache)
+        concepts, vectors = stored.get("concepts", torch.zeros(0)), stored.get("vectors", torch.zeros(0))
+        fits = (
+            (concepts.dtype, vectors.dtype) == (torch.int64, torch.float16)
+            and vectors.shape == (concepts.numel(), self.dim)
+            and concepts.dim() == 1
+            and bool((concepts[1:] > concepts[:-1]).all() and ((concepts >= 0) & (concepts < self.own)).all())
+        )
+        if not fits:
+            raise UserError(f"{cache} is damaged (its concepts or vectors do not fit the graph); delete it, it is made again.")
+        return concepts.numpy(), vectors.float()
 
     def compute(self, concepts: Ints) -> Tensor:
         return self._encoded([self.graph.name(c) for c in concepts.tolist()])

@@ -1,6 +1,7 @@
 """A graph extended in memory equals the graph built with all facts."""
 
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,3 +68,21 @@ def test_invalid_facts_are_refused_with_a_reason() -> None:
             graph.with_facts([odd])  # type: ignore[list-item]
     with pytest.raises(UserError, match="does not join two different concepts"):
         graph.with_facts([("cat", "isa", " Cat ")])
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [5, None, "abc", ("a", "IsA"), ("a", "b", 3), ("x" * 10_001, "IsA", "b"), ("a", "y" * 10**6, "b"), ("\ud800", "b", "c")],
+)
+def test_what_is_no_fact_is_refused_in_a_short_message(fact: object) -> None:
+    with pytest.raises(UserError) as raised:
+        KnowledgeGraph.from_facts([("desk", "IsA", "furniture")]).with_facts([fact])  # type: ignore[list-item]
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_graph_with_more_facts_is_saved_with_them(tmp_path: Path) -> None:
+    more = KnowledgeGraph.from_facts([("desk", "IsA", "furniture")]).with_facts([("chair", "IsA", "furniture")])
+    more.save(tmp_path / "graph")
+    loaded = KnowledgeGraph.load(tmp_path / "graph")
+    assert loaded.facts_of("furniture") == more.facts_of("furniture")
+    assert list(loaded.names) == ["desk", "furniture", "chair"]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
+from mhgrn.grounding.suggestions import check_concepts
 from mhgrn.io.checksums import seal
 from mhgrn.kg import Fact, KnowledgeGraph, Schema, concept_name
 
@@ -206,3 +207,13 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         KnowledgeGraph.load(tmp_path / "nowhere")
     with pytest.raises(UserError, match="is not a knowledge graph"):
         KnowledgeGraph.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x" * 500_000, "ab " * 200_000, "\ud800", "\x1b[2J"])
+def test_a_name_of_any_length_and_kind_is_looked_up(name: str) -> None:
+    graph = KnowledgeGraph.from_facts([("desk", "IsA", "furniture")])
+    assert graph.find(name) is None
+    for ask in (graph.id, lambda name: check_concepts(graph, name)):
+        with pytest.raises(UserError, match="is not a concept of the graph") as raised:
+            ask(name)
+        assert len(str(raised.value)) < 1000

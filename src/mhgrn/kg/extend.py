@@ -1,6 +1,6 @@
 """A graph with facts added in memory, for one question. The stored graph does not change."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,9 @@ from mhgrn.io.stored import StoredArray
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.strings import StringIndex
+from mhgrn.printing import shortened, shown
+
+LONGEST_PART = 10_000  # characters of a name in an added fact
 
 Edge = tuple[int, int, int]  # head, tail, relation
 
@@ -58,15 +61,22 @@ class ExtendedGraph(KnowledgeGraph):
 
 def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int]) -> Iterator[Edge]:
     """Yield a fact as edges of the graph. Concepts that the graph lacks are numbered in ``new``."""
-    if isinstance(fact, str) or len(fact) != 3 or not all(isinstance(part, str) for part in fact):
-        raise UserError(f"the fact {fact!r} is not a tuple of three texts: head, relation, tail.")
+    is_tuple = isinstance(fact, Sequence) and not isinstance(fact, str) and len(fact) == 3
+    if not is_tuple or not all(isinstance(part, str) for part in fact):
+        raise UserError(f"the fact {shortened(fact)} is not a tuple of three texts: head, relation, tail.")
+    if any(len(part) > LONGEST_PART for part in fact):
+        raise UserError(f"the fact {shortened(fact)} has a name of more than {LONGEST_PART:,} characters.")
+    try:
+        "".join(fact).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the fact {shortened(fact)} contains half a character (a lone surrogate).") from None
     head, tail = concept_name(fact[0]), concept_name(fact[2])
     found = graph.schema.lookup.get(fact[1].strip().lower())
     if found is None:
         members = [member.removeprefix("*") for relation in graph.schema.relations for member in relation.members]
-        raise UserError(f"{fact[1]!r} is not a relation of the graph.{did_you_mean(fact[1], members)}")
+        raise UserError(f"{shortened(fact[1])} is not a relation of the graph.{did_you_mean(fact[1], members)}")
     if not head or not tail or head == tail:
-        raise UserError(f"the fact {', '.join(fact)} does not join two different concepts.")
+        raise UserError(f"the fact {', '.join(map(shown, fact))} does not join two different concepts.")
     relation, swapped = found
     ends = []
     for name in (tail, head) if swapped else (head, tail):

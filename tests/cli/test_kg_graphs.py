@@ -72,12 +72,14 @@ def test_merged_graphs_hold_the_facts_of_both(child: Path, desk: Path, here: Com
     merged = here("kg", "merge", child, desk, "-o", tmp_path / "both")
     assert merged.out == f"{tmp_path / 'both'}: 5 concepts, 5 facts from 6 in 2 graphs\n"
     assert facts(tmp_path / "both") == {*CHILD, *DESK}
-    about = json.loads(here("kg", "merge", child, desk, "-o", tmp_path / "both", "--json").out)
+    about = json.loads(here("kg", "merge", child, desk, "-o", tmp_path / "both", "--force", "--json").out)
     assert (about["concepts"], about["facts"], about["facts_before"], about["relations"]) == (5, 5, 6, 4)
 
 
 def test_a_graph_may_be_extended_in_its_place(child: Path, desk: Path, here: Command) -> None:
-    assert here("kg", "merge", child, desk, "-o", child).code == 0
+    assert here("kg", "merge", child, desk, "-o", child).code == 2
+    assert facts(child) == set(CHILD)
+    assert here("kg", "merge", child, desk, "-o", child, "--force").code == 0
     assert facts(child) == {*CHILD, *DESK}
 
 

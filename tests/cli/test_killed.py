@@ -82,8 +82,8 @@ def graph_files(files: dict[str, str]) -> dict[str, str]:
 
 
 FOLDERS: dict[str, tuple[list[str], type[KnowledgeGraph] | type[PreparedData]]] = {
-    "build": (["kg", "build", "{triples}", "--weights"], KnowledgeGraph),
-    "merge": (["kg", "merge", "{project}/graph", "{facts}"], KnowledgeGraph),
+    "build": (["kg", "build", "{triples}", "--weights", "--force"], KnowledgeGraph),
+    "merge": (["kg", "merge", "{project}/graph", "{facts}", "--force"], KnowledgeGraph),
     "prepare": (["prepare", "{questions}", "--kg", "{project}/graph", "--force"], PreparedData),
 }
 
@@ -187,7 +187,7 @@ for n in range(1, 30):
 def test_a_build_killed_at_any_rename_leaves_the_old_or_the_new_graph(project: Project, tmp_path: Path) -> None:
     target = tmp_path / "graph"
     shutil.copytree(project.graph, target)
-    ended = Forked(DYING, "kg", "shuffle-relations", str(project.graph), "-o", str(target))
+    ended = Forked(DYING, "kg", "shuffle-relations", str(project.graph), "--force", "-o", str(target))
     out, err = ended.communicate()
     assert ended.returncode == 0, err
     codes, sizes = zip(*(line.split() for line in out.splitlines() if line.startswith(("0 ", "-9 "))), strict=True)
@@ -242,8 +242,8 @@ def test_training_replaces_the_partial_folder_of_a_killed_process(own: Project, 
 
 
 FULL: dict[str, Callable[[Project], list[object]]] = {
-    "build": lambda p: ["kg", "build", HERE / "facts.tsv", "-o", p.graph],
-    "shuffle": lambda p: ["kg", "shuffle-relations", p.graph, "-o", p.graph],
+    "build": lambda p: ["kg", "build", HERE / "facts.tsv", "-o", p.graph, "--force"],
+    "shuffle": lambda p: ["kg", "shuffle-relations", p.graph, "-o", p.graph, "--force"],
     "prepare": lambda p: ["prepare", p.questions, "--kg", p.graph, "-o", p.data, "--force"],
     "predict": lambda p: ["predict", p.run, p.questions / "test.jsonl", "-o", p.root / "answers.jsonl"],
     "train": lambda p: ["train", "--data", p.data, "-o", p.run, "--force", *TINY],

@@ -46,7 +46,7 @@ def cut(path: Path) -> None:
 
 
 def build(p: Project, text: str | bytes, *more: object, name: str = "facts.tsv") -> list[object]:
-    return ["kg", "build", written(p.root / name, text), "-o", p.graph, *more]
+    return ["kg", "build", written(p.root / name, text), "-o", p.graph, "--force", *more]
 
 
 def prepare(p: Project, text: str | bytes) -> list[object]:
@@ -157,8 +157,10 @@ def damaged_gzip() -> bytes:
 
 
 KG_CASES = [
-    Case("missing file", lambda p: ["kg", "build", p.root / "no.tsv", "-o", p.graph], ("{root}/no.tsv does not exist",)),
-    Case("triples are a folder", lambda p: ["kg", "build", p.questions, "-o", p.graph], ("{root}/questions is a folder",)),
+    Case("missing file", lambda p: ["kg", "build", p.root / "no.tsv", "-o", p.graph, "--force"], ("{root}/no.tsv does not exist",)),
+    Case(
+        "triples are a folder", lambda p: ["kg", "build", p.questions, "-o", p.graph, "--force"], ("{root}/questions is a folder",)
+    ),
     Case("empty file", lambda p: build(p, ""), ("{root}/facts.tsv", "empty")),
     Case("header alone", lambda p: build(p, "head\trelation\ttail\n"), ("{root}/facts.tsv", "empty")),
     Case("malformed row", lambda p: build(p, TRIPLES + "a\tb\n"), ("{root}/facts.tsv:3: 2 fields", "nothing was built"), None),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, GraphFolder, Image, MaxNodes, Output
+from mhgrn.cli._options import AsJson, Force, GraphFolder, Image, MaxNodes, Output
 from mhgrn.printing import printable
 
 app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
@@ -64,6 +64,7 @@ def build(
     weights: Annotated[bool, typer.Option("--weights", help="Keep weights of facts. A repeated fact keeps its first.")] = False,
     min_weight: Annotated[float | None, typer.Option(help="Leave out facts with a smaller weight.", show_default=False)] = None,
     max_bad: Annotated[float, typer.Option(min=0, max=1, help="Largest share of malformed rows before it fails.")] = 0.01,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Build a graph folder from files of triples."""
@@ -75,7 +76,7 @@ def build(
     from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.progress import say
 
-    check_replaceable(output, MARKER, HOLDS)
+    check_replaceable(output, MARKER, HOLDS, force)
     options = ImportOptions(
         language=language,
         names="published" if published_names else "word",
@@ -142,10 +143,13 @@ def show(
 
 
 @app.command()
-def export(graph: GraphFolder, output: Output, as_json: AsJson = False) -> None:
+def export(graph: GraphFolder, output: Output, force: Force = False, as_json: AsJson = False) -> None:
     """Write a graph as text: facts.tsv, concepts.txt and schema.yaml. `kg build` builds the same graph from them."""
+    from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.graph import EXPORTED, EXPORTS
 
+    check_replaceable(output, EXPORTED, EXPORTS, force)
     loaded = KnowledgeGraph.load(graph)
     loaded.export(output)
     # a graph that was not imported keeps everything it has
@@ -164,12 +168,19 @@ def export(graph: GraphFolder, output: Output, as_json: AsJson = False) -> None:
 
 @app.command("shuffle-relations")
 def shuffle_relations(
-    graph: GraphFolder, output: Output, seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0, as_json: AsJson = False
+    graph: GraphFolder,
+    output: Output,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the same edges with randomly permuted relation labels: a control for the use of relations."""
     from mhgrn.grounding.index import ConceptIndex
+    from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.graph import HOLDS, MARKER
 
+    check_replaceable(output, MARKER, HOLDS, force)
     shuffled = KnowledgeGraph.load(graph).with_shuffled_relations(seed)
     shuffled.save(output)
     ConceptIndex.of(shuffled)
@@ -221,6 +232,7 @@ def merge(
         str | None,
         typer.Option(help="conceptnet, or a YAML file. Unset: relations with the same name are merged.", show_default=False),
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Merge graphs: the union of their concepts and facts. Concepts of the first graph keep their numbers."""
@@ -231,7 +243,7 @@ def merge(
     from mhgrn.kg.merge import merge as merge_graphs
     from mhgrn.kg.schema import load_schema
 
-    check_replaceable(output, MARKER, HOLDS)
+    check_replaceable(output, MARKER, HOLDS, force)
     loaded = [KnowledgeGraph.load(graph) for graph in graphs]
     joined = merge_graphs(loaded, load_schema(schema) if schema else None)
     joined.save(output)

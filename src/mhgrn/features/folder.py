@@ -49,14 +49,16 @@ class FeatureFolder:
 
     @classmethod
     def load(cls, folder: str | Path, graph: KnowledgeGraph) -> Self:
-        """Load a folder that was built for ``graph``. A folder of another graph is refused."""
+        """Load a folder that was built for ``graph``, or for one with the same concepts if the vectors do not depend on facts."""
         folder = Path(folder)
         return read_folder(folder, MARKER, "features folder", FORMAT, lambda stored: cls._read(stored, graph), KEYS)
 
     @classmethod
     def _read(cls, stored: StoredFolder, graph: KnowledgeGraph) -> Self:
         folder, about = stored.path, stored.about
-        if about["graph_fingerprint"] != graph.fingerprint:
+        uses_facts = about.get("uses_facts", True) or about["relations"]
+        fits_concepts = not uses_facts and about.get("names") == graph.about["names"]
+        if about["graph_fingerprint"] != graph.fingerprint and not fits_concepts:
             place = graph.folder or "GRAPH"
             raise UserError(
                 f"{folder} has the features of another graph than {place}, or of an earlier version of it;"
@@ -115,6 +117,7 @@ class Request:
     concepts: Ints  # ascending
     source: dict[str, Any]  # the identity of the source; JSON
     encoder: dict[str, str] | None = None  # name and weights of the text encoder, if the source uses one
+    uses_facts: bool = True  # False: the vectors fit every graph with the same concepts
 
     @property
     def key(self) -> str:
@@ -178,6 +181,8 @@ class Request:
                 "source": self.source,
                 "encoder": self.encoder,
                 "graph_fingerprint": self.graph.fingerprint,
+                "names": self.graph.about["names"],
+                "uses_facts": self.uses_facts,
                 "concepts": len(self.graph),
                 "asked": len(self.concepts),
                 "covered": len(covered),

@@ -51,6 +51,8 @@ class FeatureSource:
     """The options of this source. Mark options that cannot change a vector with :class:`mhgrn.settings.NoEffect`."""
     opens_directly: ClassVar[bool] = True
     """Whether the setting ``features=NAME`` can use this source without building a folder first."""
+    uses_facts: ClassVar[bool] = True
+    """Whether the vectors depend on the facts of the graph. Otherwise they fit every graph with the same concepts."""
     always_in_key: ClassVar[tuple[str, ...]] = ()
     """Options that the key of a folder contains even with their default values. Only for the options of early folders."""
 
@@ -82,7 +84,7 @@ class FeatureSource:
             folder: The folder. None: a folder inside the graph's, named after the source and the key.
             only: Folders of prepared data. Only the concepts that occur in them get vectors. Empty: all concepts.
         """
-        request = Request(self.graph, reached(self.graph, only), self.identity())
+        request = Request(self.graph, reached(self.graph, only), self.identity(), uses_facts=self.uses_facts)
         place = check_replaceable(request.place(folder), MARKER, HOLDS)
         if (found := request.finished(place)) is not None:
             say(f"{place} is up to date.")

@@ -11,6 +11,7 @@ from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import FORMAT_OPTIONS, SHOWN, GraphReader, ImportOptions
 from mhgrn.kg.readers import find_reader
+from mhgrn.kg.readers._lines import lines
 from mhgrn.kg.schema import MAX_RELATIONS, load_schema
 from mhgrn.printing import shortened
 from mhgrn.progress import bar
@@ -122,11 +123,7 @@ def _read(path: Path, reader_type: type[GraphReader], table: FactTable) -> None:
 def _listed(path: Path) -> Iterator[str]:
     if not path.is_file():
         raise UserError(f"{path} does not exist; name a file of concepts, one per line.")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text ({error.reason}).") from None
-    return (name for line in lines if (name := concept_name(line)))
+    return (name for line in lines(path, lambda done: None) if (name := concept_name(line)))
 
 
 def _why_nothing(report: ImportReport) -> str:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,6 @@ ARRAYS = (
 
 Ints = NDArray[Any]
 
-_FINGERPRINT = {"fingerprint": str}
 # A graph's fingerprint is made of its schema and of these.
 _IDENTITY = ("name_bytes", "name_ptr", "head_ptr", "tail", "relation", "weight")
 
@@ -276,17 +275,17 @@ class KnowledgeGraph:
     def save(self, folder: str | Path) -> None:
         """Write the graph to a folder, completely or not at all.
 
-        The folder's node features and concept index are kept if it holds the same graph already.
+        A graph that is there already is replaced. Its node features and concept index are kept if it has the same concepts.
         """
         target = Path(folder)
-        is_same = fingerprint_at(target) == self.fingerprint
-        with new_folder(target, MARKER, HOLDS, keep=(FEATURES, INDEX) if is_same else ()) as partial:
+        has_same_names = fingerprint_at(target, "names") == self.about["names"]
+        with new_folder(target, MARKER, HOLDS, keep=(FEATURES, INDEX) if has_same_names else ()) as partial:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
             write_text(partial / "schema.yaml", self.schema.to_yaml())  # a copy to edit and build another graph with
             write_json(partial / MARKER, self.about)
-            if not is_same and (target / FEATURES).is_dir():
-                say(f"{target / FEATURES}: deleting the node features of the graph that was here before.")
+            if not has_same_names and (target / FEATURES).is_dir():
+                say(f"{target / FEATURES}: deleting the node features of the graph that was here before, which had other concepts.")
         self.folder = target
 
     def export(self, folder: str | Path) -> None:
@@ -451,9 +450,9 @@ class KnowledgeGraph:
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
 
 
-def fingerprint_at(folder: Path) -> str | None:
-    """Return the fingerprint of the graph in a folder; None if there is no readable one."""
+def fingerprint_at(folder: Path, of: Literal["fingerprint", "names"] = "fingerprint") -> str | None:
+    """Return the fingerprint of the graph in a folder, or of its concepts; None if there is no readable one."""
     try:
-        return read_folder(folder, MARKER, "knowledge graph", FORMAT, lambda stored: str(stored.about["fingerprint"]), _FINGERPRINT)
+        return read_folder(folder, MARKER, "knowledge graph", FORMAT, lambda stored: str(stored.about[of]), {of: str})
     except (UserError, OSError):
         return None

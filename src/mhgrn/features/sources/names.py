@@ -24,6 +24,7 @@ class NameSource(EncodedSource):
 
     name = "names"
     summary = "a text encoder's vectors of the concepts' names"
+    uses_facts = False
     opens_directly = True
 
     def plan(self, only: Iterable[str | Path] = ()) -> ResumableBuild:
@@ -36,7 +37,7 @@ class NameSource(EncodedSource):
             vectors = name_vectors(encoder, [graph.name(int(c)) for c in concepts[numbers]])
             return numbers, vectors, torch.ones(len(numbers), dtype=torch.int64)
 
-        request = Request(graph, concepts, self.identity(), self.encoder_identity())
+        request = Request(graph, concepts, self.identity(), self.encoder_identity(), uses_facts=self.uses_facts)
         return ResumableBuild(request, len(concepts), encoder.width, encode)
 
     def open(self, encoder: TextEncoder) -> NodeFeatures:
@@ -49,8 +50,13 @@ class NameFeatures(NodeFeatures):
     def __init__(self, graph: KnowledgeGraph, encoder: TextEncoder) -> None:
         super().__init__()
         self.graph, self.encoder, self.dim, self.own = graph, encoder, encoder.width, len(graph)
-        key = fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", graph.fingerprint)
-        self._cache = graph.folder / FEATURES / f"names-{key}.safetensors" if graph.folder is not None else None
+        # by the graph's concepts; files of older versions by its facts too
+        keys = [
+            fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", of)
+            for of in (graph.about["names"], graph.fingerprint)
+        ]
+        places = [graph.folder / FEATURES / f"names-{key}.safetensors" for key in keys] if graph.folder is not None else [None]
+        self._cache = next((place for place in places if place is not None and place.is_file()), places[0])
         if self._cache is not None and self._cache.is_file():
             self._add(*self._stored(self._cache))
             self._required = self._known().count

@@ -133,6 +133,7 @@ class VectorSource(FeatureSource):
 
     name = "vectors"
     summary = "a text file of word vectors: Numberbatch, word2vec, GloVe"
+    uses_facts = False
     Settings = VectorSettings
     settings: VectorSettings
     opens_directly = False

@@ -183,7 +183,7 @@ def test_hostile_names_are_escaped_wherever_they_are_shown(here: Command, tmp_pa
     for done in (built, *(here("kg", *command) for command in commands)):
         assert not CONTROLS.search((done.out + done.err).replace("\n", "")), done
     shown = json.loads(here("kg", "path", graph, "cat\x1b[2j", "leg\x9b", "--json").out)
-    assert "animal\u2066" in str(shown["paths"])  # JSON has the names as they are
+    assert "animal\u2066" in shown["paths"][0]["concepts"]  # JSON has the names as they are
 
 
 def test_columns_and_delimiter_are_options(here: Command, tmp_path: Path) -> None:

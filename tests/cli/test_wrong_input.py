@@ -46,7 +46,7 @@ def cut(path: Path) -> None:
 
 
 def build(p: Project, text: str | bytes, *more: object, name: str = "facts.tsv") -> list[object]:
-    return ["kg", "build", written(p.root / name, text), "-o", p.graph, "--force", *more]
+    return ["kg", "build", written(p.root / name, text), "--force", *more, "-o", p.graph]
 
 
 def prepare(p: Project, text: str | bytes) -> list[object]:

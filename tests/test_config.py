@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mhgrn.config import PRESETS, Config
+from mhgrn.config import PRESETS, Config, given_settings, ignored_settings
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.settings import merged
@@ -200,3 +200,20 @@ def test_settings_of_all_encoders_are_a_file_that_loads_as_the_same(settings: Pa
     settings.write_text(config.explained(), encoding="utf-8")
     assert Config.load(settings) == config
     assert config.rgcn.layers == 3
+
+
+def test_settings_without_effect_are_listed() -> None:
+    def ignored(*overrides: str) -> list[str]:
+        given = given_settings(overrides=overrides)
+        return [note.partition(" ")[0] for note in ignored_settings(Config.of(given), given)]
+
+    assert ignored() == ignored("seed=3", "mhgrn.hops=3", "training.warmup_steps=150", "rgcn.layers=2") == []
+    assert ignored("text.learning_rate=1.0e-4") == ["text.learning_rate"]
+    assert ignored("text.learning_rate=1.0e-4", "text.frozen_epochs=0") == []
+    assert ignored("mhgrn.hops=3", "graph_encoder=none", "features=random") == ["features", "mhgrn.hops"]
+    assert ignored("score_hidden=5", "mhgrn.relation_bases=3", "training.subset=first") == [
+        "mhgrn.relation_bases",
+        "score_hidden",
+        "training.subset",
+    ]
+    assert ignored("score=mlp", "score_hidden=5", "mhgrn.relation_weights=basis", "mhgrn.relation_bases=3") == []

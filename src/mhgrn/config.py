@@ -100,10 +100,7 @@ class Config(Settings):
             overrides: ``section.name=value``; they take precedence over the file.
             all_encoders: Include the sections of all graph encoders.
         """
-        given = read_yaml(Path(file), "settings") if file is not None else {}
-        for override in overrides or []:
-            put(given, *parse_override(override))
-        return cls.of(given, all_encoders)
+        return cls.of(given_settings(file, overrides), all_encoders)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], all_encoders: bool = False) -> Self:
@@ -243,6 +240,51 @@ def section(graph_encoder: str) -> str:
     'edge_types'
     """
     return graph_encoder.replace("-", "_")
+
+
+def given_settings(file: str | Path | None = None, overrides: Iterable[str] | None = None) -> dict[str, Any]:
+    """The settings of a YAML file and of overrides, as nested dictionaries; see :meth:`Config.load`."""
+    given = read_yaml(Path(file), "settings") if file is not None else {}
+    for override in overrides or []:
+        put(given, *parse_override(override))
+    return given
+
+
+def ignored_settings(config: Config, given: Mapping[str, Any]) -> list[str]:
+    """The given settings that have no effect beside the others, each with the reason; those with their default value do not count.
+
+    >>> given = {"rgcn": {"layers": 3}, "training": {"warmup_steps": 10}}
+    >>> ignored_settings(Config.of(given), given)
+    ['rgcn.layers has no effect: graph_encoder is mhgrn', 'training.warmup_steps has no effect: training.schedule is constant']
+    """
+    kind, encoder, training = graph_encoders.load(config.graph_encoder), section(config.graph_encoder), config.training
+    frozen = "the text encoder is not trained (text.frozen_epochs is null)" if config.text.frozen_epochs is None else ""
+    reasons = {
+        "score_hidden": "score is linear" if config.score == "linear" else "",
+        "features": "" if kind.uses_features else f"{config.graph_encoder} reads no node features",
+        "text.learning_rate": frozen,
+        "training.precision": frozen,
+        "training.length_window": frozen,
+        "training.warmup_steps": "training.schedule is constant" if training.schedule == "constant" else "",
+        "training.subset": "all questions are used" if training.train_fraction == 1 and training.max_questions is None else "",
+    }
+    if encoder == "mhgrn":
+        settings: Any = config.encoder_settings
+        reasons["mhgrn.relation_bases"] = "" if settings.relation_weights == "basis" else "mhgrn.relation_weights is not basis"
+        reasons["mhgrn.initial_mean"] = "" if settings.initial_scale == "level" else "mhgrn.initial_scale is not level"
+    found = []
+    for name, value in config:
+        parts = {f"{name}.{key}": (value, key) for key, _ in value} if isinstance(value, Settings) else {name: (config, name)}
+        for key, (settings, field) in parts.items():
+            is_given = field in given if settings is config else field in given.get(name, {})
+            if not is_given or getattr(settings, field) == type(settings).model_fields[field].get_default(
+                call_default_factory=True
+            ):
+                continue
+            is_other = name in _sections() and name != encoder
+            if reason := f"graph_encoder is {config.graph_encoder}" if is_other else reasons.get(key, ""):
+                found.append(f"{key} has no effect: {reason}")
+    return sorted(found)
 
 
 def changed_settings(before: Config, now: Config) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
@@ -26,6 +26,7 @@ from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
 from mhgrn.printing import shortened
 from mhgrn.settings import validation_message
+from mhgrn.subgraphs.extract import SubgraphLimits
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
@@ -58,8 +59,6 @@ class _StoredData(_Stored):
     folder: str = ""
     fingerprint: str = ""
     statement: Literal["fill-in-the-blank", "append", "auto"] = "auto"
-    max_nodes: Annotated[int, Field(ge=1)] | None = None
-    max_degree: Annotated[int, Field(ge=1)] | None = None
 
 
 class _StoredMetrics(_Stored):
@@ -376,6 +375,10 @@ def _checked(stored: StoredFolder) -> dict[str, Any]:
     except ValidationError as error:
         what = validation_message(error, _StoredRun, "entry")
         raise UserError(f"{stored.path / MARKER} is damaged: {what} Restore the file, or train again.") from None
+    try:
+        SubgraphLimits.of(stored.about["data"])
+    except UserError as error:
+        raise UserError(f"{stored.path / MARKER} is damaged: {error} Restore the file, or train again.") from None
     return stored.about
 
 

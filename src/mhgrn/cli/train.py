@@ -28,15 +28,20 @@ def train(
     Ctrl-C saves a checkpoint. The same command resumes from the last checkpoint, also after a crash. Under `torchrun`,
     several processes train together.
     """
-    from mhgrn.config import Config
+    from mhgrn.config import Config, given_settings, ignored_settings
+    from mhgrn.progress import say
     from mhgrn.subgraphs.prepared import PreparedData
 
-    loaded_config = Config.load(config, settings)
+    given = given_settings(config, settings)
+    loaded_config = Config.of(given)
     loaded = PreparedData.load(data)
     graph = loaded.load_graph(kg)
     from mhgrn.training.distributed import Processes
     from mhgrn.training.loop import train as train_model
 
+    if Processes().is_main:
+        for note in ignored_settings(loaded_config, given):
+            say(f"note: {note}.")
     run = train_model(loaded, loaded_config, output, graph, force, encoder, allow_download, allow_pickle)
     if not Processes().is_main:
         return

@@ -205,6 +205,20 @@ def test_a_wrong_delimiter_is_refused(tmp_path: Path, delimiter: str) -> None:
         build(path, options=ImportOptions(delimiter=delimiter))
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("Kismet|directed_by|William Dieterle\n", "--delimiter pipe"),
+        ("a;r;b\n", "--delimiter semicolon"),
+        ("0,cat,IsA,animal\n", "for example --columns head=1,relation=3,tail=2."),
+    ],
+)
+def test_malformed_tables_are_refused_with_advice(tmp_path: Path, text: str, advice: str) -> None:
+    with pytest.raises(UserError, match="1 of 1 rows are malformed") as refused:
+        build(written(tmp_path / "facts.txt", text))
+    assert advice in str(refused.value)
+
+
 def test_options_without_effect_are_named(tmp_path: Path) -> None:
     table = written(tmp_path / "facts.tsv", "cat\tIsA\tanimal\n")
     release = written(tmp_path / "a.csv", '/a/x\t/r/IsA\t/c/en/cat\t/c/en/animal\t{"weight": 1.0}\n')

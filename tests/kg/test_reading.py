@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import lzma
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -361,6 +362,25 @@ def test_facts_of_a_symmetric_relation_go_both_ways() -> None:
     graph = KnowledgeGraph.from_facts([("a", "near", "b"), ("b", "near", "a"), ("b", "near", "c"), ("c", "in", "a")], schema)
     facts = set(chain(*(graph.facts_of(name) for name in graph.names)))
     assert facts == {("a", "near", "b"), ("b", "near", "a"), ("b", "near", "c"), ("c", "near", "b"), ("c", "in", "a")}
+
+
+def test_a_reader_that_stops_early_does_not_wait_for_the_thread_that_reads_ahead() -> None:
+    """The garbage collector may stop it, in any thread and while it holds any lock."""
+    may_go_on = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        may_go_on.wait(60)
+        yield 2
+
+    ahead = _lines._ahead(items())
+    assert next(ahead) == 1
+    closing = threading.Thread(target=ahead.close)  # type: ignore[attr-defined]
+    closing.start()
+    closing.join(30)
+    is_waiting = closing.is_alive()
+    may_go_on.set()
+    assert not is_waiting
 
 
 def test_an_empty_table_is_an_empty_graph() -> None:

@@ -105,7 +105,7 @@ def build(
     if as_json:
         print(json.dumps({"graph": str(output), "concepts": len(graph), "facts": graph.fact_count, "report": report.to_dict()}))
         return
-    print(f"{output}: {len(graph):,} concepts, {graph.fact_count:,} facts from {report.rows:,} rows")
+    _print(f"{output}: {len(graph):,} concepts, {graph.fact_count:,} facts from {report.rows:,} rows")
     left_out = {
         "duplicates": report.duplicates,
         "self-loops": report.self_loops,
@@ -137,7 +137,7 @@ def show(
         print(json.dumps(facts[:limit]))
         return
     for fact in facts[:limit]:
-        print(printable(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ")))
+        _print(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
     if len(facts) > limit:
         print(f"… and {len(facts) - limit:,} more (--limit)")
 
@@ -162,8 +162,8 @@ def export(graph: GraphFolder, output: Output, force: Force = False, as_json: As
     if as_json:
         print(json.dumps({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again}))
         return
-    print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
-    print(f"to build it again: {again}")
+    _print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
+    _print(f"to build it again: {again}")
 
 
 @app.command("shuffle-relations")
@@ -187,7 +187,7 @@ def shuffle_relations(
     if as_json:
         print(json.dumps({"folder": str(output), "facts": shuffled.fact_count}))
     else:
-        print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
+        _print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
 
 
 @app.command()
@@ -201,7 +201,7 @@ def stats(graph: GraphFolder, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]}))
         return
-    print(printable(str(found), keep="\n"))
+    _print(str(found))
 
 
 @app.command()
@@ -221,7 +221,7 @@ def path(
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, source, target)
     found = find_paths(loaded, source, target, max_hops, limit)
-    print(printable(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found), keep="\n"))
+    _print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))
 
 
 @app.command()
@@ -253,7 +253,7 @@ def merge(
         about = {"graph": str(output), "concepts": len(joined), "facts": joined.fact_count, "facts_before": before}
         print(json.dumps(about | {"schema": joined.schema.name, "relations": len(joined.schema)}))
         return
-    print(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")
+    _print(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")
 
 
 @app.command()
@@ -280,4 +280,9 @@ def draw(
     check_concepts(loaded, *concepts)
     picture = picture_of_concepts(loaded, concepts, hops, PictureLimits(max_nodes, max_arrows))
     draw(picture, output)
-    print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")
+    _print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")
+
+
+def _print(text: str) -> None:
+    """Print a text with names that may be hostile. JSON stays JSON with the same content."""
+    print(printable(text, keep="\n"))

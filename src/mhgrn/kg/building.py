@@ -16,6 +16,8 @@ from mhgrn.kg.schema import MAX_RELATIONS, load_schema
 from mhgrn.printing import shortened
 from mhgrn.progress import bar
 
+OTHER_ORDER = "for example --columns head=1,relation=3,tail=2."
+
 
 def build(
     paths: str | Path | Iterable[str | Path],
@@ -100,7 +102,7 @@ def _read(path: Path, reader_type: type[GraphReader], table: FactTable) -> None:
         for block in reader.blocks():
             if table.relations.are_too_many:
                 problem = f"{path}: more than {MAX_RELATIONS:,} relations; are the columns head, relation, tail?"
-                raise UserError(f"{problem} Name them if not, for example --columns head=1,relation=3,tail=2.")
+                raise UserError(f"{problem} Name them if not: {OTHER_ORDER}")
             table.add(block, str(path))
             rows += block.seen
             bad += block.bad
@@ -113,9 +115,9 @@ def _read(path: Path, reader_type: type[GraphReader], table: FactTable) -> None:
     table.report.bad_rows += shown
     table.report.notes += reader.notes
     if bad > limit * rows:
-        raise UserError(
-            f"{bad:,} of {rows:,} rows are malformed, more than {limit:.0%}; nothing was built. The first:\n  " + "\n  ".join(shown)
-        )
+        problem = f"{bad:,} of {rows:,} rows are malformed, more than {limit:.0%}; nothing was built. The first:"
+        advice = [f"If the columns are not head, relation, tail, name them: {OTHER_ORDER}"] if reader.goes_by_order else []
+        raise UserError("\n  ".join([problem, *shown, *advice]))
     if reader.goes_by_order and not is_checked:
         table.check_order(str(path))
 

@@ -1,6 +1,6 @@
 """What tables of text have in common: a delimiter, and columns that a header or an option may name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +12,9 @@ from mhgrn.kg.readers._lines import Block
 from mhgrn.kg.readers._split import Array, SplitReader
 from mhgrn.printing import shortened, shown
 
-_NAMED = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+_NAMES = {"\t": "tab", " ": "space", ",": "comma", ";": "semicolon", "|": "pipe"}
+_NAMED = {"\\t": "\t", **{name: mark for mark, name in _NAMES.items()}}
+_USUAL = "\t|;,"  # delimiters that files usually have
 
 
 class Format(NamedTuple):
@@ -66,8 +68,13 @@ class TableReader(SplitReader):
         if not self.layout.fits(len(fields)):
             is_fixed = self.layout.least == len(self.layout.order)
             needed = f"{self.layout.least} as in the first row" if is_fixed else USUAL_FIELDS
-            return BadRow(f"{len(fields)} fields, not {needed}")
+            return BadRow(f"{len(fields)} fields, not {needed}{self._other_delimiter(fields)}")
         return self.layout.arranged(fields)
+
+    def _other_delimiter(self, fields: Sequence[str]) -> str:
+        """Return advice for a row of one field that another character seems to divide."""
+        found = [mark for mark in _USUAL if mark != self.delimiter and fields[0].count(mark) >= 2] if len(fields) == 1 else []
+        return f"; if {found[0]!r} separates the fields: --delimiter {_NAMES[found[0]]}" if found else ""
 
     def begin(self, lines: Iterator[str]) -> int:
         """Find the columns in the first row. Return the number of lines before the first fact, or -1 if all are blank."""

@@ -160,3 +160,12 @@ def test_more_tokens_than_the_weights_have(encoder: Path) -> None:
     found.tokenizer.add_tokens(["school"])
     with pytest.raises(UserError, match="its tokenizer has tokens that its weights lack"):
         found.embed(["a school"])
+
+
+def test_a_tokenizer_that_stops_in_rust(copied: Path) -> None:
+    """A panic of Rust code is no Exception of Python."""
+    file = copied / "tokenizer.json"
+    tokenizer = json.loads(file.read_text(encoding="utf-8"))
+    tokenizer["post_processor"]["single"][0]["SpecialToken"]["id"] = "<t>"
+    file.write_text(json.dumps(tokenizer), encoding="utf-8")
+    assert "the tokenizer of the text encoder is damaged" in refusal(copied)

@@ -96,6 +96,8 @@ class TextEncoder(nn.Module):
             with torch.inference_mode():
                 tokens = self.tokenizer("a child sits at a desk", return_tensors="pt")
                 hidden = self.model(**tokens).last_hidden_state
+        except UserError:
+            raise
         except Exception as error:  # a model may raise anything
             if (ran_out := shortage(error)) is not None:
                 raise UserError(f"the text encoder {self.settings.encoder!r} cannot be loaded: {ran_out}.") from None

@@ -10,6 +10,8 @@ from typing import Any, Self
 import torch
 from tokenizers import Encoding, Tokenizer
 
+from mhgrn.errors import UserError
+
 
 class TokenizedTexts(dict[str, Any]):
     """The inputs of a model by name, and the ``encodings`` that they were made of."""
@@ -30,7 +32,12 @@ class SharedTokenizer:
 
     def __call__(self, *texts: Any, **options: Any) -> Any:
         with self._lock:
-            return self._tokenizer(*texts, **options)
+            try:
+                return self._tokenizer(*texts, **options)
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # of Rust code; it has no public class
+                    raise
+                raise UserError(f"the tokenizer of the text encoder is damaged ({str(error)[:200]}).") from None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)

@@ -50,9 +50,39 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, for example mhgrn.hops=3. May be repeated.", show_default=False),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")]
-Image = Annotated[Path, typer.Option("--output", "-o", help="Image to write, .svg or .png.", show_default=False)]
+
+
+def folder_to_write(text: str) -> Path:
+    """The folder that ``-o`` names."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty; name a folder to write to.")
+    if text == "-":
+        raise typer.BadParameter("standard output cannot hold a folder; name a folder to write to.")
+    return Path(text)
+
+
+def file_to_write(text: str) -> Path:
+    """The file that ``-o`` names; ``-`` is standard output."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty; name a file to write to, or - for standard output.")
+    return Path(text)
+
+
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", parser=folder_to_write, help="Folder to write.", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace what exists at the place to write.")]
+Image = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        parser=file_to_write,
+        help="Image to write, .svg or .png; - writes SVG to standard output.",
+        show_default=False,
+    ),
+]
 MaxNodes = Annotated[int, typer.Option("--max-nodes", min=1, help="Largest number of nodes.")]
 MaxArrows = Annotated[
     int, typer.Option("--max-arrows", min=1, help="Largest number of arrows. One arrow stands for all relations of its ends.")

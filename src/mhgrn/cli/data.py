@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, DataGraph, Dataset, Image, MaxNodes, Prepared, Questions
+from mhgrn.cli._options import AsJson, DataGraph, Dataset, Force, Image, MaxNodes, Prepared, Questions, folder_to_write
+from mhgrn.cli._output import check_one_output, show_written
 
 app = typer.Typer(help="Check questions, draw and count prepared subgraphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -55,6 +56,7 @@ def draw(
         int, typer.Option(min=1, help="Largest number of arrows; one arrow stands for all relations of its ends.")
     ] = 80,
     kg: DataGraph = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw the subgraph of a question and one of its choices."""
@@ -62,21 +64,31 @@ def draw(
     from mhgrn.drawing import draw as draw_picture
     from mhgrn.subgraphs.prepared import PreparedData
 
-    check_image(output)
+    check_image(output, force)
+    check_one_output(output, as_json)
     data = PreparedData.load(prepared)
     picture = picture_of_question(data, data.load_graph(kg), question, choice, PictureLimits(max_nodes, max_arrows), split)
     draw_picture(picture, output)
-    print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")
+    show_written(output, picture.shown, {"file": str(output), **picture.counts} if as_json else None)
 
 
 @app.command()
 def report(
     prepared: Prepared,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for report.json and paths.png.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            parser=folder_to_write,
+            help="Folder for report.json and paths.png.",
+            show_default=False,
+        ),
     ] = None,
     hops: Annotated[int, typer.Option(min=1, max=16, help="Longest paths to count, in hops.")] = 5,
     kg: DataGraph = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Report the concepts found, the sizes of the subgraphs, and the number of paths by nodes and hops."""
@@ -85,7 +97,7 @@ def report(
     from mhgrn.subgraphs.report import report as make_report
 
     if output is not None:
-        check_report_folder(output)
+        check_report_folder(output, force)
     made = make_report(PreparedData.load(prepared), hops, kg)
     if output is not None:
         save_report(made, output)

@@ -1,12 +1,22 @@
 """mhgrn ensemble: answer a split with several runs together."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunGraph, Split
+from mhgrn.cli._options import (
+    AllowDownload,
+    AllowPickle,
+    AsJson,
+    Force,
+    RunData,
+    RunEncoder,
+    RunGraph,
+    Split,
+    file_to_write,
+)
+from mhgrn.cli._output import check_one_output, show, show_json
 
 PANEL = "Train"
 
@@ -24,19 +34,35 @@ def ensemble(
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSON lines of predictions to write.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=file_to_write,
+            help="JSON lines of predictions to write; - is standard output.",
+            show_default=False,
+        ),
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a split with several runs together, also with different graph encoders."""
+    from mhgrn.io.atomic import check_file_writable
+    from mhgrn.io.replacing import is_standard_output
+    from mhgrn.progress import say
     from mhgrn.training.ensemble import ensemble as answer_together
 
+    check_one_output(output, as_json)
+    if output is not None:
+        check_file_writable(output, force)
     result = answer_together(runs, split, vote, data, kg, output, encoder, allow_download, allow_pickle)
     if as_json:
-        print(json.dumps(result.to_dict()))
+        show_json(result.to_dict())
         return
+    tell = say if output is not None and is_standard_output(output) else show
     for member in result.members:
         alone = f", accuracy {member.accuracy:.1%}" if member.accuracy is not None else ""
-        print(f"  {member.run}: {member.graph_encoder}{alone}")
+        tell(f"  {member.run}: {member.graph_encoder}{alone}")
     accuracy = f"accuracy {result.accuracy:.1%} of" if result.accuracy is not None else "answers to"
-    print(f"{split}, {vote} of {len(result.members)} runs: {accuracy} {result.questions:,} questions")
+    tell(f"{split}, {vote} of {len(result.members)} runs: {accuracy} {result.questions:,} questions")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, GraphFolder
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, GraphFolder, folder_to_write
 
 if TYPE_CHECKING:
     from mhgrn.features import FeatureFolder, FeatureSource
@@ -45,7 +45,15 @@ def build(
         ),
     ] = "triples",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to write. Unset: a folder in GRAPH/features.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            parser=folder_to_write,
+            help="Folder to write. Unset: a folder in GRAPH/features.",
+            show_default=False,
+        ),
     ] = None,
     only: Annotated[
         list[Path] | None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson, Force, GraphFolder, Image, MaxNodes, Output
+from mhgrn.cli._output import check_one_output, show_written
 from mhgrn.printing import printable
 
 app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
@@ -268,6 +269,7 @@ def draw(
     max_arrows: Annotated[
         int, typer.Option(min=1, help="Largest number of arrows; one arrow stands for all relations of its ends.")
     ] = 80,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw the neighborhood of concepts, hop by hop from left to right."""
@@ -275,12 +277,13 @@ def draw(
     from mhgrn.grounding.suggestions import check_concepts
     from mhgrn.kg import KnowledgeGraph
 
-    check_image(output)
+    check_image(output, force)
+    check_one_output(output, as_json)
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, *concepts)
     picture = picture_of_concepts(loaded, concepts, hops, PictureLimits(max_nodes, max_arrows))
     draw(picture, output)
-    _print(json.dumps({"file": str(output), **picture.counts}) if as_json else f"{output}: {picture.shown}")
+    show_written(output, picture.shown, {"file": str(output), **picture.counts} if as_json else None)
 
 
 def _print(text: str) -> None:

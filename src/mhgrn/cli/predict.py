@@ -6,7 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, Dataset, Device, RunEncoder, RunFeatures, RunFolder, RunGraph
+from mhgrn.cli._options import (
+    AllowDownload,
+    AllowPickle,
+    Dataset,
+    Device,
+    Force,
+    RunEncoder,
+    RunFeatures,
+    RunFolder,
+    RunGraph,
+    file_to_write,
+)
+from mhgrn.cli._output import show_written
 
 PANEL = "Ask"
 
@@ -14,7 +26,17 @@ PANEL = "Ask"
 def predict(
     run: RunFolder,
     questions: Annotated[Path, typer.Argument(help="JSON lines, JSON, CSV, TSV (also .gz) or Parquet.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines to write.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=file_to_write,
+            help="JSON lines to write; - is standard output.",
+            show_default=False,
+        ),
+    ],
     dataset: Dataset = None,
     kg: RunGraph = None,
     features: RunFeatures = None,
@@ -27,13 +49,14 @@ def predict(
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 64,
     device: Device = "cpu",
+    force: Force = False,
 ) -> None:
     """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""
     from mhgrn.errors import UserError
     from mhgrn.io.atomic import check_file_writable, write_text
     from mhgrn.questions.reading import read_questions
 
-    check_file_writable(output)
+    check_file_writable(output, force)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
     asked = list(read_questions(questions, dataset))
@@ -50,4 +73,4 @@ def predict(
     write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     known = [(q.label(q.answer), row["answerKey"]) for q, row in zip(asked, rows, strict=True) if q.answer is not None]
     accuracy = f", {sum(a == b for a, b in known) / len(known):.1%} right" if known else ""
-    print(f"{output}: {len(rows):,} answers{accuracy}")
+    show_written(output, f"{len(rows):,} answers{accuracy}")

@@ -65,7 +65,7 @@ def prepare(
     options = PrepareOptions(statement, max_nodes, max_degree, threads, dataset, max_facts, _shares(split), seed)
     check_replaceable(output, MARKER, HOLDS, force)
     if report is not None:
-        check_report_folder(report)
+        check_report_folder(report, force)
         if report.resolve() == output.resolve():
             raise UserError(f"{output} cannot hold both the data and its report; name another folder with --report.")
     data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)

@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, ConfigFile, DataGraph, RunEncoder, Settings
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, ConfigFile, DataGraph, RunEncoder, Settings, folder_to_write
 
 PANEL = "Train"
 
 
 def train(
     data: Annotated[Path, typer.Option("--data", help="Folder of a prepared dataset.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", parser=folder_to_write, help="Folder of the run.", show_default=False),
+    ],
     config: ConfigFile = None,
     settings: Settings = None,
     kg: DataGraph = None,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.errors import UserError
-from mhgrn.io.atomic import write_bytes
+from mhgrn.io.atomic import check_file_writable, write_bytes
+from mhgrn.io.replacing import is_special
 from mhgrn.progress import say
 
 if TYPE_CHECKING:
@@ -32,17 +33,21 @@ def plotting() -> Iterator[None]:
         yield
 
 
-def check_image(path: Path) -> None:
-    """Refuse a file that cannot be written, before the image is computed."""
-    if path.suffix.lower() not in ENDINGS:
+def check_image(path: Path, force: bool = True) -> None:
+    """Refuse a file that cannot be written, before the image is computed.
+
+    Args:
+        path: the image. Standard output, devices and FIFOs get SVG, unless their ending says otherwise.
+        force: replace an existing file.
+    """
+    if path.suffix.lower() not in ENDINGS and not is_special(path):
         raise UserError(f"{path} does not end in {' or '.join(ENDINGS)}; the ending decides the image format.")
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; name a file to write to.")
+    check_file_writable(path, force)
 
 
 def write_figure(figure: "Figure", path: Path, dots_per_inch: int = 150) -> None:
     """Write a figure in the format of the file's ending, completely or not at all."""
-    kind = path.suffix.lower().removeprefix(".")
+    kind = path.suffix.lower().removeprefix(".") or "svg"
     image = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -15,9 +15,9 @@ MARKER = "report.json"
 FIGURE = "paths.png"
 
 
-def check_report_folder(folder: Path) -> None:
+def check_report_folder(folder: Path, force: bool = True) -> None:
     """Refuse a folder that cannot be written, or a missing matplotlib, before the report is computed."""
-    check_replaceable(folder, MARKER, [FIGURE])
+    check_replaceable(folder, MARKER, [FIGURE], force)
     with plotting():
         pass
 

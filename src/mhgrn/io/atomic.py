@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.io.checksums import record_checksum
-from mhgrn.io.replacing import is_special, naming_file, replacing
+from mhgrn.io.replacing import is_special, is_standard_output, naming_file, replacing
 
 
 def partial_file(path: Path) -> AbstractContextManager[Path]:
@@ -47,6 +47,8 @@ def check_file_writable(path: Path, force: bool = True) -> None:
         path: the file to write.
         force: replace an existing file. False refuses, unless the file is empty.
     """
+    if is_standard_output(path):
+        return
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file to write to.")
     parent = next(folder for folder in path.absolute().parents if folder.exists())

@@ -6,12 +6,14 @@ import secrets
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PARTIAL = ".partial-"  # in the name of every file and folder that is not complete yet
 FSYNC = "MHGRN_FSYNC"
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _SYSTEM = re.compile(r"/(dev|proc|sys)/")
 
 
@@ -20,9 +22,14 @@ def partial_name(path: Path) -> str:
     return f".{path.name}{PARTIAL}{secrets.token_hex(8)}"
 
 
+def is_standard_output(path: Path) -> bool:
+    """Whether ``path`` stands for standard output: ``-``, or a name that the operating system has for it."""
+    return str(path) in _STANDARD_OUTPUT
+
+
 def is_special(path: Path) -> bool:
-    """Whether ``path`` is a device, a FIFO or a socket, or a link to a stream such as ``/dev/stdout``."""
-    if _SYSTEM.match(str(path.absolute())):
+    """Whether ``path`` is standard output, a device, a FIFO or a socket."""
+    if is_standard_output(path) or _SYSTEM.match(str(path.absolute())):
         return True
     try:
         mode = path.stat().st_mode
@@ -35,12 +42,21 @@ def is_special(path: Path) -> bool:
 def replacing(path: Path, before: Callable[[Path, Path], None] | None = None) -> Iterator[Path]:
     """Yield a path beside ``path`` to write to; it replaces ``path`` when the block ends and is deleted if the block fails.
 
-    A symbolic link is followed. A device or a FIFO is written to directly: it cannot be replaced.
+    A symbolic link is followed. A device or a FIFO is written to directly: it cannot be replaced. ``-`` is standard output.
 
     Args:
         path: the file to create or replace.
         before: called with ``path`` and the complete partial file before this is renamed.
     """
+    if is_standard_output(path):
+        with tempfile.TemporaryDirectory() as folder:
+            partial = Path(folder) / "output"
+            yield partial
+            # not opened by its name: that would truncate a file that the shell appends to
+            sys.stdout.flush()
+            sys.stdout.buffer.write(partial.read_bytes())
+            sys.stdout.buffer.flush()
+        return
     if is_special(path):
         with naming_file(path):
             yield path

@@ -7,18 +7,19 @@ from mhgrn.errors import UserError
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.io.atomic import check_file_writable
 from mhgrn.io.markers import write_json
+from mhgrn.io.replacing import is_standard_output
 from mhgrn.progress import say
 from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, resume_or_train
 from mhgrn.training.evaluation import evaluate, most_edges_accuracy
 
 
-def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str, Any]:
+def run_demo(folder: Path | None, json_file: Path | None, seed: int, force: bool = True) -> dict[str, Any]:
     """Build, prepare, train, compare and answer. Print the result and return it."""
     folder = folder or cache_folder()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name a folder to work in.")
     if json_file is not None:
-        check_file_writable(json_file)
+        check_file_writable(json_file, force)
     say(f"1/4  building the starter graph and preparing its questions in {folder}")
     starter = Starter.build(folder)
     graph, data = starter.graph, starter.data
@@ -47,7 +48,8 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int) -> dict[str
     }
     if json_file is not None:
         write_json(json_file, result)
-    print(_text(result, [str(answer) for answer in answers], folder))
+    text = _text(result, [str(answer) for answer in answers], folder)
+    (say if json_file is not None and is_standard_output(json_file) else print)(text)
     return result
 
 

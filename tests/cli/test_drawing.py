@@ -32,7 +32,7 @@ def test_data_draw_writes_the_choice_asked_for(project: Project, here: Command, 
     assert question.answer is not None
     wrong = (question.answer + 1) % len(question.choices)
     for options, choice in ([], question.answer), (["--choice", question.label(wrong)], wrong):
-        outcome = here("data", "draw", project.data, question.id, *options, "-o", tmp_path / "p.svg", "--json")
+        outcome = here("data", "draw", project.data, question.id, *options, "-o", tmp_path / "p.svg", "--json", "--force")
         counts = json.loads(outcome.out)
         assert counts.pop("file") == str(tmp_path / "p.svg")
         subgraph = PreparedData.load(project.data).subgraphs(0)[choice]
@@ -50,7 +50,7 @@ def test_data_report_prints_and_writes_the_same_numbers(project: Project, here: 
     written = here("data", "report", project.data, *options, "--json", "-o", tmp_path / "report")
     assert json.loads(written.out) == json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))
     assert (tmp_path / "report" / "paths.png").read_bytes().startswith(b"\x89PNG")
-    again = here("data", "report", project.data, "-o", tmp_path / "report")
+    again = here("data", "report", project.data, "-o", tmp_path / "report", "--force")
     assert again.code == 0  # its own folder is replaced
 
 
@@ -84,7 +84,7 @@ def test_a_question_without_answer_needs_a_choice(own: Project, here: Command, r
 
 def test_a_graph_that_moved_can_be_named(own: Project, here: Command, refused: Refused) -> None:
     own.graph.rename(own.root / "moved")
-    draw = ["data", "draw", str(own.data), first_id(own), "-o", str(own.root / "p.png")]
+    draw = ["data", "draw", str(own.data), first_id(own), "--force", "-o", str(own.root / "p.png")]
     refused(draw, [f"is not at {own.graph} any more", "--kg"])
     assert here(*draw, "--kg", own.root / "moved").code == 0
 

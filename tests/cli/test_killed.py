@@ -103,7 +103,7 @@ def test_a_command_that_was_killed_repeatedly_ends_with_the_same_bytes(
     target = tmp_path / "out" / "made"
     places = {"triples": many_triples, "facts": many_facts, "project": project.root}
     places["questions"] = HERE / ("dev.jsonl" if kills < 10 else "train.jsonl")
-    args: list[object] = [*(part.format(**places) for part in command), "-o", target]
+    args: list[object] = [*(part.format(**places) for part in command), "-o", target, "--force"]
     began = time.monotonic()
     assert here(*args).code == 0
     lasts = STARTUP + time.monotonic() - began
@@ -245,7 +245,7 @@ FULL: dict[str, Callable[[Project], list[object]]] = {
     "build": lambda p: ["kg", "build", HERE / "facts.tsv", "-o", p.graph, "--force"],
     "shuffle": lambda p: ["kg", "shuffle-relations", p.graph, "-o", p.graph, "--force"],
     "prepare": lambda p: ["prepare", p.questions, "--kg", p.graph, "-o", p.data, "--force"],
-    "predict": lambda p: ["predict", p.run, p.questions / "test.jsonl", "-o", p.root / "answers.jsonl"],
+    "predict": lambda p: ["predict", p.run, p.questions / "test.jsonl", "-o", p.root / "answers.jsonl", "--force"],
     "train": lambda p: ["train", "--data", p.data, "-o", p.run, "--force", *TINY],
     "train, writing caches": lambda p: (
         shutil.rmtree(p.graph / "features"),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from mhgrn.errors import UserError
 from mhgrn.fetch.http import discard
 from mhgrn.io.markers import write_json
+from mhgrn.progress import say
 
 RECORD = "sha256.json"
 
@@ -66,6 +67,11 @@ class Checksums:
             else:
                 advice = "it was rejected" + ("" if known else f". If the change is intended, delete {target.name} from that list")
             raise UserError(f"{source} has SHA-256 {sha256}, {wanted}; {advice}.")
+        if expected is None:
+            say(
+                f"warning: no checksum of {target.name} is known, so its content is not verified. Its SHA-256 is {sha256}; it is"
+                f" recorded in {self.path}, and a later download that differs is refused."
+            )
         return Fetched(target, found.stat().st_size, sha256, source, "known" if known else "recorded" if expected else "first seen")
 
     def check_existing(self, target: Path, known: str | None = None) -> Fetched | None:

@@ -4,6 +4,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import permutations
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Mentioned, Mentions
+from mhgrn.io.checksums import seal
 from mhgrn.kg import KnowledgeGraph, Schema
 from mhgrn.subgraphs import extract
 from mhgrn.subgraphs.extract import (
@@ -219,7 +221,7 @@ def test_a_limit_of_facts_cuts_nodes_from_the_end(seed: int, facts: int, cap: in
     rng = np.random.default_rng(seed)
     questions = [random_question(rng) for _ in range(3)]
     extractor = Extractor(hub_graph(), SubgraphLimits(cap, max_facts=facts))
-    asked = extractor._arrays, Mentioned.of(questions), extractor.limits.nodes, N, facts
+    asked = extractor._arrays, extractor._guards, Mentioned.of(questions), extractor.limits.nodes, N, facts
     work = _Workspace(N)
     together, _ = _extract(*asked, work.scratch, work.buffer, _MOST_SHARED if shared else 0)
     assert not any(array.any() for array in work.scratch)
@@ -313,7 +315,7 @@ def test_a_failed_extraction_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) ->
     expected = extractor(mentions)
 
     def fails(arrays: object, mentioned: Mentioned, *rest: Any) -> Any:
-        scratch = rest[3]
+        scratch = rest[4]
         scratch.touched[:] = 5
         raise MemoryError
 
@@ -323,6 +325,37 @@ def test_a_failed_extraction_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) ->
             extractor(mentions)
     found = extractor(mentions)
     assert all(np.array_equal(getattr(found, name), getattr(expected, name)) for name in ("concepts", "head", "relation", "tail"))
+
+
+def test_rows_of_a_large_stored_graph_are_checked_when_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mhgrn.io.stored.EAGER", 0)
+    hub_graph().save(tmp_path / "graph")
+    stored = KnowledgeGraph.load(tmp_path / "graph")
+    mentions = Mentions([0, 5], [1, 2])
+    expected, found = Extractor(hub_graph())(mentions), Extractor(stored)(mentions)
+    for name in ("concepts", "types", "head", "relation", "tail"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("name", ["neighbour_ptr", "neighbour", "head_ptr", "tail", "relation"])
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_damaged_row_is_an_error_and_leaves_no_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_sealed: bool
+) -> None:
+    """With new checksums, as someone would write them who crafts a graph, the range of the values still tells."""
+    monkeypatch.setattr("mhgrn.io.stored.EAGER", 0)
+    hub_graph().save(tmp_path / "graph")
+    file = tmp_path / "graph" / f"{name}.npy"
+    array = np.load(file)
+    array[len(array) // 2] = np.iinfo(array.dtype).max
+    np.save(file, array)
+    if is_sealed:
+        seal(tmp_path / "graph")
+    extractor = Extractor(KnowledgeGraph.load(tmp_path / "graph"))
+    for _ in range(3):
+        with pytest.raises(UserError, match=f"{name}.npy is damaged"):
+            extractor(Mentions([0, 5], [1, 2]))
+    assert not extractor._pool._free
 
 
 def test_no_statements_give_no_subgraphs() -> None:

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.compiled.guards import readable
 from mhgrn.compiled.jit import kernel
 from mhgrn.compiled.pool import Pool
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Mentioned, Mentions
+from mhgrn.io.stored import Guard
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.printing import shortened
 
@@ -126,6 +128,23 @@ class _GraphArrays(NamedTuple):
     relation: Ints
 
 
+class _Guards(NamedTuple):
+    """What is known of the blocks of these arrays."""
+
+    neighbor_ptr: Guard
+    neighbor: Guard
+    head_ptr: Guard
+    tail: Guard
+    relation: Guard
+
+
+def _read_only(array: Ints) -> Ints:
+    """A view that cannot be written to: arrays in memory then have the type of stored ones, and kernels are compiled once."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class _Scratch(NamedTuple):
     """Arrays that are zero before and after each extraction."""
 
@@ -172,7 +191,9 @@ class Extractor:
     def __init__(self, graph: KnowledgeGraph, limits: SubgraphLimits = SubgraphLimits()) -> None:
         self.graph = graph
         self.limits = limits
-        self._arrays = _GraphArrays(graph.neighbor_ptr, graph.neighbor, graph.head_ptr, graph.tail, graph.relation)
+        stored = [graph.guarded(name) for name in ("neighbour_ptr", "neighbour", "head_ptr", "tail", "relation")]
+        self._arrays = _GraphArrays(*(_read_only(array.values) for array in stored))
+        self._guards = _Guards(*(array.guard for array in stored))
         self._pool = Pool(lambda: _Workspace(len(graph)))
 
     def __call__(self, mentions: Mentions) -> Subgraph:
@@ -187,8 +208,9 @@ class Extractor:
         limits = self.limits
         max_degree = len(self.graph) if limits.max_degree is None else limits.max_degree
         with self._pool.taken() as work:
-            asked = self._arrays, mentioned, limits.nodes, max_degree, limits.facts
+            asked = self._arrays, self._guards, mentioned, limits.nodes, max_degree, limits.facts
             found, buffer = _extract(*asked, work.scratch, work.buffer, _MOST_SHARED)
+            self.graph.raise_if_damaged()
             if len(buffer.head) <= _KEPT_FACTS:
                 work.buffer = buffer
         return Subgraphs(*found)
@@ -223,6 +245,7 @@ def _count_sides(nodes: Ints, concepts: Ints, types: Ints, occurs: NDArray[Any])
 @kernel
 def _extract(
     graph: _GraphArrays,
+    guards: _Guards,
     asked: Mentioned,
     max_nodes: int,
     max_degree: int,
@@ -234,7 +257,8 @@ def _extract(
     """The fields of :class:`Subgraphs`, and the buffer, which may have grown.
 
     The statements of a question share most of their nodes: the question's rows of the graph are read once, and each statement takes
-    its facts from the result. If these are more than ``most_shared`` facts, each statement's rows are read on their own.
+    its facts from the result. If these are more than ``most_shared`` facts, each statement's rows are read on their own. At a
+    damaged row of the stored graph it stops; the caller does not use the result.
     """
     touched, place = scratch.touched, scratch.place
     question_ptr, statement_ptr, questions, mentioned = asked.question_ptr, asked.statement_ptr, asked.of_question, asked.concepts
@@ -246,6 +270,8 @@ def _extract(
     for q in range(len(question_ptr) - 1):
         first, last = question_ptr[q], question_ptr[q + 1]
         ours = mentioned[statement_ptr[first] : statement_ptr[last]]
+        if not _are_neighbors_good(graph, guards, ours, max_degree):
+            break
         common = _common(ours, last - first, place)
         between = _between_common(graph.neighbor_ptr, graph.neighbor, common, max_degree, touched)
         begin = node_count
@@ -262,6 +288,8 @@ def _extract(
                 types[node_count + j] = QUESTION if j < questions[i] else ANSWER if j < len(mine) else OTHER
             node_count += nodes[i]
         _forget(graph.neighbor_ptr, graph.neighbor, common, max_degree, touched)
+        if not _are_facts_good(graph, guards, concepts[begin:node_count]):
+            break
         # number the nodes among all nodes of the question
         room = max(max_facts, most_shared)
         union, which = _union(concepts[begin:node_count], place)
@@ -274,7 +302,7 @@ def _extract(
             count = nodes[i]
             chosen = which[start - begin : start - begin + count]
             if not is_shared:
-                count = _fitting(graph.head_ptr, graph.tail, concepts[start : start + count], place, scratch.marked, max_facts)
+                count = _fitting(graph.head_ptr, graph.tail, concepts[start : start + count], place, max_facts)
                 alone, chosen = _union(concepts[start : start + count], place)
                 _, ptr, tail_of, relation_of = _facts_among(
                     graph.head_ptr, graph.tail, graph.relation, alone, place, scratch.marked, room
@@ -306,6 +334,34 @@ def _extract(
 
 
 @kernel
+def _are_neighbors_good(graph: _GraphArrays, guards: _Guards, concepts: Ints, max_degree: int) -> bool:
+    """Check the stored neighbors of ``concepts``; nothing to do if all arrays were checked when they were loaded."""
+    if len(guards.neighbor_ptr.state) == 0 and len(guards.neighbor.state) == 0:
+        return True
+    for c in concepts:
+        if not readable(graph.neighbor_ptr, guards.neighbor_ptr, c, c + 2):
+            return False
+        start, end = graph.neighbor_ptr[c], graph.neighbor_ptr[c + 1]
+        if end - start <= max_degree and not readable(graph.neighbor, guards.neighbor, start, end):
+            return False
+    return True
+
+
+@kernel
+def _are_facts_good(graph: _GraphArrays, guards: _Guards, concepts: Ints) -> bool:
+    """Check the stored facts whose head is one of ``concepts``."""
+    if len(guards.head_ptr.state) == 0 and len(guards.tail.state) == 0 and len(guards.relation.state) == 0:
+        return True
+    for c in concepts:
+        if not readable(graph.head_ptr, guards.head_ptr, c, c + 2):
+            return False
+        start, end = graph.head_ptr[c], graph.head_ptr[c + 1]
+        if not readable(graph.tail, guards.tail, start, end) or not readable(graph.relation, guards.relation, start, end):
+            return False
+    return True
+
+
+@kernel
 def _largest_prefix(added: Ints, most: int) -> Any:
     """How many of the first nodes have at most ``most`` facts among them; each node adds its facts with the nodes before it."""
     total = 0
@@ -329,24 +385,25 @@ def _fitting_of(nodes: Ints, ptr: Ints, tails: Ints, local: Ints, max_facts: int
 
 
 @kernel
-def _fitting(ptr: Ints, tails: Ints, concepts: Ints, place: NDArray[Any], marked: NDArray[Any], max_facts: int) -> Any:
-    """How many of ``concepts`` have at most ``max_facts`` facts among them; ``place`` and ``marked`` are zero before and after."""
+def _fitting(ptr: Ints, tails: Ints, concepts: Ints, place: NDArray[Any], max_facts: int) -> Any:
+    """How many of ``concepts`` have at most ``max_facts`` facts among them; ``place`` is zero before and after."""
     longest = 0
     for i in range(len(concepts)):
-        c = concepts[i]
-        place[c] = i + 1
-        marked[c & (_MARKS - 1)] = 1
-        longest = max(longest, ptr[c + 1] - ptr[c])
+        place[concepts[i]] = i + 1
+        longest = max(longest, ptr[concepts[i] + 1] - ptr[concepts[i]])
     by_number = np.sort(concepts)
     found, added = np.empty(longest, np.int64), np.zeros(len(concepts), np.int64)
     for i in range(len(concepts)):
-        for e in found[: _candidates(ptr, tails, concepts[i], by_number, marked, found)]:
-            j = place[tails[e]] - 1
-            if j >= 0:
-                added[max(i, j)] += 1
+        start, end = ptr[concepts[i]], ptr[concepts[i] + 1]
+        if _is_hub(end - start, len(concepts)):
+            for e in found[: _looked_up(tails, start, end, by_number, found)]:
+                added[max(i, place[tails[e]] - 1)] += 1
+        else:
+            for e in range(start, end):
+                if place[tails[e]] > 0:
+                    added[max(i, place[tails[e]] - 1)] += 1
     for c in concepts:
         place[c] = 0
-        marked[c & (_MARKS - 1)] = 0
     return _largest_prefix(added, max_facts)
 
 
@@ -491,22 +548,15 @@ def _is_hub(degree: int, nodes: int) -> bool:
 
 
 @kernel
-def _candidates(ptr: Ints, tails: Ints, concept: int, by_number: Ints, marked: NDArray[Any], found: Ints) -> int:
-    """Write the places of a concept's facts that may have a tail in ``by_number`` to ``found``; return their number."""
-    start, end = ptr[concept], ptr[concept + 1]
-    count = 0
-    if _is_hub(end - start, len(by_number)):
-        e = start
-        for other in by_number:
-            e += np.searchsorted(tails[e:end], other)
-            while e < end and tails[e] == other:
-                found[count] = e
-                count += 1
-                e += 1
-    else:
-        for e in range(start, end):
+def _looked_up(tails: Ints, start: int, end: int, by_number: Ints, found: Ints) -> int:
+    """Write the places from ``start`` to ``end`` that have a tail in ``by_number`` to ``found``; return their number."""
+    count, e = 0, start
+    for other in by_number:
+        e += np.searchsorted(tails[e:end], other)
+        while e < end and tails[e] == other:
             found[count] = e
-            count += marked[tails[e] & (_MARKS - 1)]
+            count += 1
+            e += 1
     return count
 
 
@@ -527,7 +577,14 @@ def _facts_among(
     tail, relation = np.empty(64 * n, np.int32), np.empty(64 * n, np.uint16)
     total = 0
     for i in range(n):
-        count = _candidates(ptr, tails, concepts[i], by_number, marked, found)
+        start, end = ptr[concepts[i]], ptr[concepts[i] + 1]
+        count = 0
+        if _is_hub(end - start, n):
+            count = _looked_up(tails, start, end, by_number, found)
+        else:
+            for e in range(start, end):
+                found[count] = e
+                count += marked[tails[e] & (_MARKS - 1)]
         if total + count > len(tail):
             tail, relation = _grown(tail, total + count), _grown(relation, total + count)
         for k in range(count):

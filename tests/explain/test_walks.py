@@ -21,7 +21,7 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.message_passing import WalkWeights
 from mhgrn.subgraphs.extract import ANSWER, OTHER, Subgraph
-from walk_oracle import random_case, trace_of
+from walk_oracle import Entry, random_case, trace_of
 
 CASES = {
     "seed": st.integers(0, 10**6),
@@ -65,18 +65,31 @@ def test_best_paths_are_the_top_of_all_walks(k: int, seed: int, hops: int, coars
             assert walk.ties == sum(abs(e.log_weight - walk.log_weight) < 1e-9 for e in same)
 
 
+def returns(entry: Entry) -> bool:
+    """Whether a walk passes through its end before, or from a node to itself."""
+    return entry.nodes[-1] in entry.nodes[:-1] or any(a == b for a, b in pairwise(entry.nodes))
+
+
 @settings(max_examples=40)
-@given(k=st.integers(1, 12), **CASES)
+@given(k=st.integers(1, 12), **(CASES | {"hops": st.integers(1, 4)}))
 def test_simple_paths_are_the_top_of_the_walks_that_repeat_no_node(
     k: int, seed: int, hops: int, coarse: bool, itself: float, blocked: bool
 ) -> None:
     case = random_case(seed, hops, coarse, itself, blocked)
-    every = [entry for entry in case.entries if len(set(entry.nodes)) == len(entry.nodes)]
+    simple = [entry for entry in case.entries if len(set(entry.nodes)) == len(entry.nodes)]
+    straight = [entry for entry in case.entries if not returns(entry)]
     best = case.distribution.best_paths(k, simple=True)
     assert best.complete
     assert all(len(set(walk.nodes)) == len(walk.nodes) for walk in best.walks)
-    expected = sorted((e.probability for e in every), reverse=True)[:k]
+    expected = sorted((e.probability for e in simple), reverse=True)[:k]
     assert [walk.probability for walk in best.walks] == pytest.approx(expected, rel=1e-9)
+    for walk in best.walks:
+        same = [e for e in straight if e.nodes[-1] == walk.nodes[-1] and len(e.relations) == len(walk.relations)]
+        assert walk.ties == sum(abs(e.log_weight - walk.log_weight) < 1e-9 for e in same)
+    avoided = {node for walk in best.walks for node in walk.nodes[:1]}
+    expected = sorted((e.probability for e in simple if avoided.isdisjoint(e.nodes[:-1])), reverse=True)[:k]
+    others = case.distribution.best_paths(k, simple=True, avoid=avoided)
+    assert [walk.probability for walk in others.walks] == pytest.approx(expected, rel=1e-9)
 
 
 def test_tied_walks_come_by_their_numbers_read_from_the_end() -> None:
@@ -99,12 +112,12 @@ def test_sums_of_the_same_terms_in_another_order_tie() -> None:
 
 
 def test_a_search_for_simple_walks_says_when_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    # between two nodes every walk of three hops or more returns
-    batch = chain_batch([(0, relation, 1) for relation in range(4)], 2, {1}, relations=4)
+    # every walk of three hops or more visits a node twice
+    batch = chain_batch([(0, relation, 2) for relation in range(4)] + [(0, 0, 1)], 3, {1}, relations=4)
     weights, length = flat(batch, 8)
     distribution = WalkDistribution(trace_of(weights, length), batch, 0, {1: 1.0})
     assert distribution.best_paths(1, hops=7, simple=True) == distribution.best_paths(9, hops=5, simple=True)  # there are none
-    assert len(distribution.best_paths(99, simple=True).walks) == 4  # of one hop
+    assert [walk.nodes for walk in distribution.best_paths(99, simple=True).walks] == [[0, 1], *[[2, 0, 1]] * 4]
     monkeypatch.setattr("mhgrn.explain.search.LOOKED_AT", 3)
     best = distribution.best_paths(99, hops=3, simple=True)
     assert (best.walks, best.complete) == ([], False)
@@ -136,6 +149,7 @@ def test_masses_are_all_there_is(seed: int, hops: int, coarse: bool, itself: flo
     total = sum(case.pool.values())
     assert distribution.walks == pytest.approx(sum(e.probability for e in case.entries))
     assert distribution.itself == pytest.approx(itself * total)
+    assert distribution.masses["circles"] == pytest.approx(sum(e.probability for e in case.entries if returns(e)), abs=1e-12)
     assert sum(distribution.masses.values()) == pytest.approx(total)
     for entry in case.entries:
         assert distribution.probability(entry.nodes, entry.relations) == pytest.approx(entry.probability)
@@ -226,7 +240,7 @@ def test_walks_that_the_model_leaves_out_have_no_probability(pool: str) -> None:
     assert {int(batch.node_type[node]) for node in ends} <= {ANSWER}
     assert sum(walk.probability for walk in found.best_paths(1000).walks) == pytest.approx(found.walks)
     if pool == "question":
-        assert found.masses == pytest.approx({"walks": 0, "no_path": 1, "itself": 0})
+        assert found.masses == pytest.approx({"walks": 0, "circles": 0, "no_path": 1, "itself": 0})
 
 
 def test_a_trace_may_keep_rows_for_some_nodes_only() -> None:
@@ -258,7 +272,7 @@ def test_an_entity_without_walks_has_none(facts: list[tuple[int, int, int]]) -> 
     batch = chain_batch(facts, 3, {2})
     weights, length = flat(batch, 2)
     distribution = WalkDistribution(trace_of(weights, length), batch, 0, {2: 1.0})
-    assert distribution.masses == {"walks": 0, "no_path": pytest.approx(1), "itself": 0}
+    assert distribution.masses == {"walks": 0, "circles": 0, "no_path": pytest.approx(1), "itself": 0}
     assert distribution.best_paths(3).walks == distribution.best_paths(3, simple=True).walks == []
     assert distribution.sample_paths(5, 0) == []
     assert not distribution.edge_marginals().uses.any()

@@ -21,11 +21,14 @@ class AttendedPaths:
     weight: Tensor  # [P] of all equal paths together; sums to 1 in a graph, or to less if the encoder attends to something else too
 
     def best(self, graph: int, count: int) -> list[Walk]:
-        """The paths of a graph with the largest weights. ``ties`` counts those of equal weight, length and last concept."""
+        """The paths of a graph with the largest weights that visit no concept twice.
+
+        ``ties`` counts those of equal weight, length and last concept.
+        """
         found: list[tuple[float, Walk]] = []
         start = 0
         for walks in self.lengths:
-            rows = (walks.graph == graph).nonzero()[:, 0]
+            rows = ((walks.graph == graph) & walks.are_simple).nonzero()[:, 0]
             number, log_weight = self.count[start + rows], self.weight[start + rows].double().log()
             start += len(walks)
             log_weight = log_weight - number.log()  # of one path

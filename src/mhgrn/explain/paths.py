@@ -24,7 +24,7 @@ class ReasoningPath:
     facts: list[Fact]  # in the direction of the knowledge graph; consecutive facts share a concept
     concepts: list[str]  # the concepts along the walk, the entity last
     log_weight: float  # log α
-    ties: int  # walks of this length into the entity with the same weight
+    ties: int  # walks of this length into the entity with the same weight that do not pass through the entity before
     probability: float = 0.0  # the share of the model's attention on this walk
     without: list[float] | None = None  # the answer's probability without each fact; None if not computed
 
@@ -40,7 +40,7 @@ class ReasoningPath:
 
 
 def decode_walks(distribution: WalkDistribution, below: Sequence[LayerTrace] = (), k: int = 1) -> list[Walk]:
-    """Return the k best walks of a model, best first.
+    """Return the k best walks of a model that visit no concept twice, best first. A walk that returns is no evidence.
 
     With one layer the result is exact. With several layers it is a heuristic: each walk of the last layer is extended backwards
     by the best walk of the layer below that ends where it begins, and so on. Probabilities are multiplied.
@@ -50,7 +50,7 @@ def decode_walks(distribution: WalkDistribution, below: Sequence[LayerTrace] = (
         below: the attention of the other layers, in order.
         k: number of walks.
     """
-    walks = distribution.best_paths(k).walks
+    walks = distribution.best_paths(k, simple=True).walks
     for trace in reversed(below):
         walks = [
             _extended(walk, WalkDistribution(trace, distribution.batch, distribution.graph, {walk.nodes[0]: 1.0})) for walk in walks
@@ -59,8 +59,8 @@ def decode_walks(distribution: WalkDistribution, below: Sequence[LayerTrace] = (
 
 
 def _extended(walk: Walk, below: WalkDistribution) -> Walk:
-    """Prepend the best walk of the layer below that ends where a walk begins."""
-    for earlier in below.best_paths(1).walks:
+    """Prepend the best walk of the layer below that ends where a walk begins and shares no other node with it."""
+    for earlier in below.best_paths(1, simple=True, avoid=walk.nodes[1:]).walks:
         return replace(
             walk,
             nodes=earlier.nodes[:-1] + walk.nodes,

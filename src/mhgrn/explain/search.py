@@ -1,13 +1,13 @@
 """Exact search for the best walks of a graph: max-product with several levels per state."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mhgrn.explain.walk_graph import Floats, Ints, Mask, WalkGraph, ranges
 
-LOOKED_AT = 100_000  # most partial walks in a search for simple walks
+LOOKED_AT = 20_000  # most partial walks in a search for the simple walks into a node
 FRACTION_BITS = 40  # of log-weights as integers
 
 
@@ -60,18 +60,44 @@ class End:
 
 
 class Search:
-    """Max-product over one graph with several levels per state, and the walks behind the levels."""
+    """Max-product over one graph with several levels per state, and the walks behind the levels.
+
+    Args:
+        graph: the graph.
+        start: [n] f.
+        delta: [states] δ.
+        tau: [turns] τ.
+        to_log_p: [K, n] added to log α of a walk gives log p.
+        lengths: lengths − 1 of the walks to find.
+        end: find only simple walks into this node: those that repeat no node.
+        avoided: nodes that simple walks may not visit.
+    """
 
     def __init__(
-        self, graph: WalkGraph, start: Floats, delta: Floats, tau: Floats, to_log_p: Floats, lengths: Iterable[int]
+        self,
+        graph: WalkGraph,
+        start: Floats,
+        delta: Floats,
+        tau: Floats,
+        to_log_p: Floats,
+        lengths: Iterable[int],
+        end: int | None = None,
+        avoided: Collection[int] = (),
     ) -> None:
-        self.graph, self.lengths = graph, list(lengths)
+        self.graph, self.lengths, self.is_simple = graph, list(lengths), end is not None
         self.gave_up, self._looked_at = False, 0
         terms = np.concatenate([np.ravel(t) for t in (start, delta, tau, to_log_p)])
         largest = float(np.abs(terms[np.isfinite(terms)]).max(initial=1.0)) * (2 * len(to_log_p) + 2)
         scale = 2.0 ** min(FRACTION_BITS, 62 - int(np.ceil(np.log2(largest))))
         self._begins = np.isfinite(start)
         self._ends = np.isfinite(to_log_p)
+        self._usable = np.ones(len(graph.source), dtype=bool)
+        if end is not None:
+            # Levels hold only walks that do not pass through their end: of one and two hops, these are the simple ones.
+            self._begins = self._begins & (np.arange(graph.size) != end)
+            self._begins[list(avoided)] = False
+            self._ends = self._ends & (np.arange(graph.size) == end)
+            self._usable = graph.leads_away(end) & ~np.isin(graph.source, list(avoided))
         self._start, self._delta, self._tau, self._to_rank = (
             np.rint(np.where(np.isfinite(t), t, 0.0) * scale).astype(np.int64) for t in (start, delta, tau, to_log_p)
         )
@@ -89,7 +115,7 @@ class Search:
         certain_down_to: int | None = None
         needed = self._needed()
         for hop, need in enumerate(needed):
-            edges = np.flatnonzero(need[g.edge_state])
+            edges = np.flatnonzero(need[g.edge_state] & self._usable)
             if hop == 0:
                 source, links = nodes, g.source[edges]
             else:
@@ -123,25 +149,24 @@ class Search:
             need = self._ends[hop][g.state_node] if hop in self.lengths else np.zeros(len(g.state_node), dtype=bool)
             if needed:
                 left = np.zeros(g.size, dtype=bool)
-                left[g.source[needed[0][g.edge_state]]] = True
+                left[g.source[needed[0][g.edge_state] & self._usable]] = True
                 need = need | left[g.state_node]
             needed.insert(0, need)
         return needed
 
-    def walks(self, end: End, simple: bool) -> Iterator[tuple[list[int], list[int]]]:
+    def walks(self, end: End) -> Iterator[tuple[list[int], list[int]]]:
         """Yield the walks of an end, sorted by the numbers of their relations and nodes, read from the end.
 
-        With ``simple``, skip walks that repeat a node. The search may stop early, see ``gave_up``.
+        A search for simple walks may stop early, see ``gave_up``.
         """
         g = self.graph
         states = np.arange(*np.searchsorted(g.state_node, [end.node, end.node + 1]))
         for state in states[self._into[end.hop].hold(states, np.full(len(states), end.value))].tolist():
-            yield from self._back(state, end.hop, end.value, (end.node,), simple)
+            yield from self._back(state, end.hop, end.value, (end.node,))
 
-    def _back(
-        self, state: int, hop: int, value: int, later: tuple[int, ...], simple: bool
-    ) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield walks of hop + 1 hops into a state with a weight. With ``simple``, their nodes differ from ``later``."""
+    def _back(self, state: int, hop: int, value: int, later: tuple[int, ...]) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield walks of hop + 1 hops into a state with a weight. The nodes of simple walks differ from ``later``."""
+        simple = self.is_simple
         self._looked_at += 1
         self.gave_up = simple and self._looked_at > LOOKED_AT
         if self.gave_up:
@@ -164,5 +189,5 @@ class Search:
             before = value - self._tau[turns]
             is_there = self._into[hop - 1].hold(g.turn_state[turns], before)
             for earlier, weight in zip(g.turn_state[turns][is_there].tolist(), before[is_there].tolist(), strict=True):
-                for nodes, relations in self._back(earlier, hop - 1, weight, (*later, source), simple):
+                for nodes, relations in self._back(earlier, hop - 1, weight, (*later, source)):
                     yield [*nodes, node], [*relations, relation]

@@ -69,6 +69,11 @@ class WalkGraph:
         columns = self.source, self.state_relation[self.edge_state], self.state_node[self.edge_state]
         return frozenset(zip(*(column.tolist() for column in columns), strict=True))
 
+    def leads_away(self, end: int) -> Mask:
+        """[E] whether a simple walk into a node may use an edge: it does not leave the node, and its ends differ."""
+        may: Mask = (self.source != end) & (self.source != self.state_node[self.edge_state])
+        return may
+
     def edges_into(self, state: int) -> slice:
         return _run(self.edge_state, state)
 

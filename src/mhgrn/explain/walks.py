@@ -17,10 +17,11 @@ With several layers this is the distribution of one of them, by default the last
 layer below have gathered; :func:`mhgrn.explain.decode_walks` joins the walks of the layers.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from torch import Tensor
@@ -29,7 +30,7 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
 from mhgrn.errors import UserError
 from mhgrn.explain.search import Search
-from mhgrn.explain.walk_graph import Floats, Ints, WalkGraph
+from mhgrn.explain.walk_graph import Floats, Ints, Mask, WalkGraph
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.walks import Walk
@@ -100,7 +101,7 @@ class WalkDistribution:
         self.lengths = dict(
             zip(pool, _lengths(_numbers(trace.length[rows])), strict=True)
         )  # len(k | i) for k = 0 … K; 0 is i itself
-        self._into, self._leaving = self._forward()
+        self._into, self._leaving = self._forward(self._start, np.ones(len(g.source), dtype=bool))
         share = np.zeros((self.hops, g.size))  # pool_i · len(k | i)
         for node, mass in pool.items():
             share[:, node - g.first] = mass * self.lengths[node][1:]
@@ -115,6 +116,7 @@ class WalkDistribution:
         self.walks = float(share[reached].sum())  # the probability that there is a walk
         self.no_path = float(share[~reached].sum())  # … that the length attended to has none
         self.itself = float(sum(mass * self.lengths[node][0] for node, mass in pool.items()))  # … that an entity stands for itself
+        self.circles = self._circles(np.where(reached, share, 0.0), log_d)  # … of a walk that passes through its end before
 
     @classmethod
     def of(cls, encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool = False) -> Self:
@@ -136,12 +138,25 @@ class WalkDistribution:
 
     @property
     def masses(self) -> dict[str, float]:
-        """The mass of attention on walks, on lengths without a walk, and on the entities themselves."""
-        return {"walks": self.walks, "no_path": self.no_path, "itself": self.itself}
+        """The mass of attention on walks that do not return, on those that do, on lengths without a walk, and on the entities
+        themselves; they sum to 1."""
+        return {"walks": self.walks - self.circles, "circles": self.circles, "no_path": self.no_path, "itself": self.itself}
+
+    def _circles(self, share: Floats, log_d: Floats) -> float:
+        """Return the mass of walks that pass through their end before they end there, or over an edge from a node to itself."""
+        g, total = self._graph, 0.0
+        for node in np.flatnonzero(share.sum(0)).tolist():
+            elsewhere = np.where(np.arange(g.size) == node, -np.inf, self._start)
+            into, _ = self._forward(elsewhere, g.leads_away(node))
+            mine = g.state_node == node
+            for hop in np.flatnonzero(share[:, node]).tolist():
+                straight = _log_sum(into[hop][mine], np.zeros(int(mine.sum()), dtype=np.int64), 1)[0]
+                total += share[hop, node] * max(0.0, -math.expm1(straight - log_d[hop, node]))
+        return total
 
     # ---- the best walks
 
-    def best_paths(self, k: int = 1, hops: int | None = None, simple: bool = False) -> BestPaths:
+    def best_paths(self, k: int = 1, hops: int | None = None, simple: bool = False, avoid: Collection[int] = ()) -> BestPaths:
         """Return the ``k`` most probable walks, exactly.
 
         Each state stores its best distinct weights and how many walks have them (max-product). Weights are rounded to multiples
@@ -151,37 +166,35 @@ class WalkDistribution:
         Args:
             k: number of walks.
             hops: only walks of this length; all lengths by default.
-            simple: skip walks that visit a node twice (``ties`` still counts them). The search stops after 100,000 partial
-                walks, or where walks have more than 256 distinct weights at one state; then ``complete`` is False.
+            simple: skip walks that visit a node twice; ``ties`` counts those that do not visit their last node twice. The search
+                stops after 20,000 partial walks into a node, or where walks have more than 256 distinct weights at one state; then
+                ``complete`` is False.
+            avoid: nodes that simple walks may not visit before their end.
         """
         if k < 1:
             raise UserError(f"k is {k}; it should be 1 or more.")
         if hops is not None and not 1 <= hops <= self.hops:
             raise UserError(f"paths of {hops} hops were asked for; this model's walks have 1 to {self.hops}.")
         lengths = range(self.hops) if hops is None else [hops - 1]
-        search = Search(self._graph, self._start, self._delta, self._tau, self._to_log_p, lengths)
-        found: list[Walk] = []
-        levels, seen_down_to = FIRST_LEVELS, None
-        while True:
-            if not simple:
-                levels = min(levels, k)  # the k best have no more than k distinct weights
-            ends, certain_down_to = search.run(levels)
-            for end in ends:
-                if certain_down_to is not None and end.rank < certain_down_to:
-                    break
-                if seen_down_to is not None and end.rank >= seen_down_to:
-                    continue
-                for nodes, relations in search.walks(end, simple):
-                    found.append(self._walk(nodes, relations, end.ties))
-                    if len(found) == k:
-                        return BestPaths(found)
-                if search.gave_up:
-                    return BestPaths(found, complete=False)
-            if certain_down_to is None:
-                return BestPaths(found)
-            if levels >= MOST_LEVELS and simple:
-                return BestPaths(found, complete=False)
-            levels, seen_down_to = 4 * levels, certain_down_to
+        terms = self._graph, self._start, self._delta, self._tau, self._to_log_p, lengths
+        if not simple:
+            ranked, _ = _search(Search(*terms), k, MOST_LEVELS)
+            return BestPaths([self._walk(*walk) for _, *walk in ranked])
+        best_into: dict[int, int] = {}  # node → an upper bound of the ranks of its simple walks
+        for end in Search(*terms).run(1)[0]:
+            best_into.setdefault(end.node, end.rank)  # the best come first
+        avoided = [node - self._graph.first for node in avoid]
+        found: list[_Ranked] = []
+        certain_down_to: int | None = None
+        for node, bound in best_into.items():
+            if len(found) >= k and found[k - 1].rank > bound:
+                break
+            ranked, lowest = _search(Search(*terms, end=node, avoided=avoided), k, MOST_LEVELS)
+            found = sorted(found + ranked, key=lambda walk: (-walk.rank, len(walk.relations), walk.nodes[-1]))
+            if lowest is not None:
+                certain_down_to = lowest if certain_down_to is None else max(certain_down_to, lowest)
+        best = [walk for walk in found if certain_down_to is None or walk.rank >= certain_down_to][:k]
+        return BestPaths([self._walk(*walk) for _, *walk in best], complete=certain_down_to is None or len(best) == k)
 
     def log_weight(self, nodes: list[int], relations: list[int]) -> float:
         """Return log α of a walk, given by its nodes in the batch and its relations. The graph must have such a walk."""
@@ -263,19 +276,63 @@ class WalkDistribution:
             found.append(self._walk(nodes[::-1], relations[::-1], 1))
         return found
 
-    def _forward(self) -> tuple[list[Floats], list[Floats]]:
-        """Return the log total weight of the walks into states after each hop, and into exits before each later hop."""
+    def _forward(self, start: Floats, usable: Mask) -> tuple[list[Floats], list[Floats]]:
+        """Return the log total weight of the walks into states after each hop, and into exits before each later hop.
+
+        Args:
+            start: [n] f.
+            usable: [E] the edges that walks may use.
+        """
         g = self._graph
+        blocked = np.where(usable, 0.0, -np.inf)
         into: list[Floats] = []
         leaving: list[Floats] = []
         for hop in range(self.hops):
             if hop == 0:
-                arriving = self._start[g.source]
+                arriving = start[g.source]
             else:
                 leaving.append(_log_sum(into[-1][g.turn_state] + self._tau, g.turn_exit, len(g.exit_node)))
                 arriving = leaving[-1][g.edge_exit]
-            into.append(self._delta + _log_sum(arriving, g.edge_state, len(g.state_node)))
+            into.append(self._delta + _log_sum(arriving + blocked, g.edge_state, len(g.state_node)))
         return into, leaving
+
+
+class _Ranked(NamedTuple):
+    """A walk that a search found."""
+
+    rank: int
+    nodes: list[int]  # by their numbers in the graph
+    relations: list[int]
+    ties: int
+
+
+def _search(search: Search, k: int, most_levels: int) -> tuple[list[_Ranked], int | None]:
+    """Return the k best walks of a search, or fewer if there are no more or the search stops at a limit.
+
+    Then the second value is the rank down to which the list is complete; otherwise it is None.
+    """
+    found: list[_Ranked] = []
+    levels, seen_down_to = FIRST_LEVELS, None
+    while True:
+        if not search.is_simple:
+            levels = min(levels, k)  # the k best have no more than k distinct weights
+        ends, certain_down_to = search.run(levels)
+        for end in ends:
+            if certain_down_to is not None and end.rank < certain_down_to:
+                break
+            if seen_down_to is not None and end.rank >= seen_down_to:
+                continue
+            for nodes, relations in search.walks(end):
+                found.append(_Ranked(end.rank, nodes, relations, end.ties))
+                if len(found) == k:
+                    return found, None
+            if search.gave_up:
+                return found, end.rank
+        if certain_down_to is None:
+            return found, None
+        if levels >= most_levels and search.is_simple:
+            return found, certain_down_to
+        levels, seen_down_to = 4 * levels, certain_down_to
 
 
 def attends_to_walks(encoding: GraphEncoding) -> bool:

@@ -45,6 +45,12 @@ class WalkList:
     def hops(self) -> int:
         return self.relations.shape[1]
 
+    @property
+    def are_simple(self) -> Tensor:
+        """[P] whether a walk visits no node twice."""
+        nodes = self.nodes.sort(1).values
+        return (nodes[:, 1:] != nodes[:, :-1]).all(1)
+
     def rows(self, which: Tensor) -> "WalkList":
         return WalkList(self.nodes[which], self.relations[which], self.graph[which])
 
@@ -219,7 +225,10 @@ def in_chunks(function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
 
 
 def distinct(walks: WalkList) -> tuple[Tensor, Tensor]:
-    """Group walks that differ only in the nodes between their ends: return the first of each group, and the sizes."""
+    """Group walks that differ only in the nodes between their ends.
+
+    Return one walk of each group, the first simple one or else the first, and the sizes. Groups are ordered by their first walks.
+    """
     key, size = walks.nodes[:, 0], int(walks.nodes.max()) + 1 if len(walks) else 1
     num_relations = int(walks.relations.max()) + 1 if len(walks) else 1
     for column, values in [(walks.nodes[:, -1], size), *((r, num_relations) for r in walks.relations.unbind(1))]:
@@ -231,5 +240,7 @@ def distinct(walks: WalkList) -> tuple[Tensor, Tensor]:
     count = torch.bincount(key)
     number = torch.arange(len(key), device=key.device)
     first = torch.full_like(count, len(key)).scatter_reduce(0, key, number, "amin")
+    simple_first = torch.where(walks.are_simple, number, number + len(key))
+    shown = torch.full_like(count, 2 * len(key)).scatter_reduce(0, key, simple_first, "amin") % max(len(key), 1)
     order = torch.argsort(first)
-    return first[order], count[order]
+    return shown[order], count[order]

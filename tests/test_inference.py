@@ -64,13 +64,13 @@ ASKED = "Where would a child sit at a desk?", CHOICES
 def test_paths_come_best_first_with_their_probabilities(qa: QuestionAnswerer) -> None:
     answer = qa.ask(*ASKED, paths=5, effects=False)
     distribution = qa.walks(*ASKED)
-    best = distribution.best_paths(5).walks
+    best = distribution.best_paths(5, simple=True).walks
     assert [(p.probability, p.ties) for p in answer.paths] == [(w.probability, w.ties) for w in best]
     assert answer.masses == distribution.masses
     assert sum(distribution.masses.values()) == pytest.approx(1)
     assert [path.without for path in answer.paths] == [None] * len(best)
     assert answer.without_graph is None
-    with pytest.raises(UserError, match="paths is 0; it should be 1 or more"):
+    with pytest.raises(UserError, match="paths is 0; it should be an integer of 1 or more"):
         qa.ask(*ASKED, paths=0)
     with pytest.raises(UserError, match=r"'offices' is not one of the choices. Did you mean office\?"):
         qa.walks(*ASKED, "offices")
@@ -190,7 +190,7 @@ def test_a_truncated_text_is_noted(qa: QuestionAnswerer) -> None:
 
 @pytest.mark.parametrize("choices", ["patio", None, 3], ids=str)
 def test_choices_are_a_list(qa: QuestionAnswerer, choices: Any) -> None:
-    with pytest.raises(UserError, match="give a list of texts"):
+    with pytest.raises(UserError, match="give a list of"):
         qa.ask("Where?", choices)
 
 
@@ -415,3 +415,93 @@ def test_threads_ask_one_answerer(run_with_names: Run, eager_switching: None) ->
 @pytest.mark.long
 def test_sixteen_threads_ask_eight_thousand_questions(run_with_names: Run, eager_switching: None) -> None:
     _assert_threads_agree(run_with_names, _questions_of(run_with_names.graph, 16 * 500), threads=16)
+
+
+def test_paths_are_shown_that_visit_no_concept_twice(qa: QuestionAnswerer) -> None:
+    """Walks of three hops often lead to the choice, away from it and back."""
+    facts = [("codeine", "RelatedTo", "cough")]
+    answer = qa.ask("What does codeine help against?", ["cough", "desert"], facts=facts, paths=40)
+    assert answer.masses is not None
+    assert answer.masses["circles"] > 0
+    assert answer.paths
+    for path in answer.paths:
+        assert len(set(path.concepts)) == len(path.concepts)
+        assert len({frozenset((fact.head, fact.tail)) for fact in path.facts}) == len(path.facts)
+
+
+def test_because_is_said_of_paths_without_which_the_answer_is_less_probable() -> None:
+    def printed(without: list[float] | None) -> str:
+        path = ReasoningPath("sea", [Fact("fish", "AtLocation", "sea")], ["fish", "sea"], 0.0, 1, 0.5, without)
+        answer = Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [path], {"question": [], "choices": {}})
+        return str(answer).splitlines()[3].strip()
+
+    chain = "fish —AtLocation→ sea   (50% of attention)"
+    assert printed([0.7]) == f"because {chain}"
+    for without in ([0.7496], [0.75], [0.9], None):  # less than is printed, no effect, the opposite effect, effects off
+        assert printed(without) == f"looked at {chain}"
+
+
+def test_control_characters_of_texts_are_escaped() -> None:
+    path = ReasoningPath("s\x1b", [Fact("f\u202e", "AtLocation", "s\x1b")], ["f\u202e", "s\x1b"], 0.0, 1, 0.5, [0.1])
+    answer = Answer("Wh\x1b[2Jere?", "s\nea", {"s\nea": 1.0}, [path], {"question": [], "choices": {}}, ["no\x07te"])
+    assert not any(ord(letter) < 32 and letter != "\n" for letter in str(answer))
+    assert "\u202e" not in str(answer)
+    assert "\x1b" not in repr(answer)
+
+
+@pytest.mark.parametrize("part", ["weight", "features"])
+def test_an_answer_is_never_nan(qa: QuestionAnswerer, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if part == "weight":
+        broken = qa.run.model.graph_encoder.get_parameter("project.weight")
+        before = broken.detach().clone()
+        monkeypatch.setattr(broken, "data", torch.full_like(before, torch.nan))
+        says = "the weight graph_encoder.project.weight of the model has values that are not finite"
+    else:
+        monkeypatch.setattr(qa.run.features, "rows", lambda concepts, _=None: torch.full((len(concepts), 32), torch.inf))
+        says = r"the table of node features \(random\) has values that are not finite"
+    with pytest.raises(UserError, match=says):
+        qa.ask(*ASKED)
+
+
+def test_a_question_may_be_a_dictionary(qa: QuestionAnswerer) -> None:
+    stem, choices = ASKED
+    expected = qa.ask(stem, choices)
+    labels = [{"label": label, "text": text} for label, text in zip("ABC", choices, strict=True)]
+    for question in ({"question": stem, "choices": choices}, {"question": {"stem": stem, "choices": labels}}):
+        assert qa.ask(question) == expected
+    assert qa.ask(Question.asked(*ASKED)) == expected
+    assert qa.ask(stem, dict(zip("ABC", choices, strict=True))) == expected  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="the choices are given twice"):
+        qa.ask({"question": stem, "choices": choices}, choices)
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ("fish,AtLocation,sea", "give a list of tuples"),
+        (3, "give a list of tuples"),
+        ({"head": "fish"}, "give a list of tuples"),
+        (["fish"], "fact 1, 'fish', is not a tuple of three texts"),
+        ([("fish", "AtLocation", None)], "fact 1, .* is not a tuple of three texts"),
+        ([{"head": "fish", "tail": "sea"}], "fact 1, .* is not a tuple of three texts"),
+        ([("fish", "IsA", "x" * 1_000_000)], "fact 1, .* has a name of more than 1,000 characters"),
+        ((("fish", "AtLocation", f"sea {n}") for n in range(10**9)), "more than 10,000 facts"),
+    ],
+)
+def test_impossible_facts_are_refused(qa: QuestionAnswerer, facts: Any, says: str) -> None:
+    with pytest.raises(UserError, match=says) as raised:
+        qa.ask(*ASKED, facts=facts)
+    assert len(str(raised.value)) < 500
+
+
+def test_facts_may_be_dictionaries(qa: QuestionAnswerer) -> None:
+    fact = {"head": "quokka", "relation": "AtLocation", "tail": "desert"}
+    asked = "Where does a quokka live?", ["desert", "fridge"]
+    assert qa.ask(*asked, facts=[fact]) == qa.ask(*asked, facts=[tuple(fact.values())])  # type: ignore[list-item, arg-type]
+
+
+def test_an_answerer_and_an_answer_say_what_they_are(qa: QuestionAnswerer) -> None:
+    assert repr(qa).startswith("QuestionAnswerer(run=")
+    assert "graph_encoder='mhgrn', graph of 3,475 concepts" in repr(qa)
+    answer = Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}})
+    assert repr(answer) == "Answer(question='Where?', choice='sea', probability=0.750)"

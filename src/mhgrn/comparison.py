@@ -8,7 +8,7 @@ from mhgrn.errors import UserError
 from mhgrn.inference import Answer, QuestionAnswerer
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data
-from mhgrn.training.ensemble import choose
+from mhgrn.scoring import best_choice
 from mhgrn.training.evaluation import require_same_graph, split_probabilities
 from mhgrn.training.examples import Examples
 
@@ -70,7 +70,7 @@ def compare(
         run = Run.load(folder, kg, None, encoder, allow_download, allow_pickle)
         require_same_graph(run, questions)
         runs.append(run)
-        chosen.append([choose([p], "mean") for p in split_probabilities(Examples(questions, run), split)])
+        chosen.append([best_choice(p) for p in split_probabilities(Examples(questions, run), split)])
     different = [i for i, (a, b) in enumerate(zip(*chosen, strict=True)) if a != b]
     explained = [asked[0][i] for i in different[:most]]
     answers = [list(QuestionAnswerer(run).ask_many(explained)) if explained else [] for run in runs]

@@ -1,6 +1,6 @@
 """Answer questions with a trained run: one at a time or in batches, with paths and effects."""
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
@@ -31,15 +31,20 @@ from mhgrn.explain import attention as attention_data
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.statements import BUILDERS
 from mhgrn.kg.graph import Fact, KnowledgeGraph
+from mhgrn.printing import printable, shortened
 from mhgrn.progress import track
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import questions_from
 from mhgrn.runs import Run
-from mhgrn.scoring import Graphs, Scorer, TextMemory, TextVectors, best_choices, probabilities
+from mhgrn.scoring import Graphs, Scorer, TextMemory, TextVectors, best_choice, probabilities
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph, SubgraphLimits
 from mhgrn.subgraphs.prepared import statement_builder
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
+PRINTED = 0.001  # the last printed digit of a probability
+WIDEST = 60  # characters of the column of choices
+MOST_FACTS = 10_000  # that may be added for one question
+LONGEST_NAME = 1_000  # characters of their concepts and relations
 ALTERED_FACTS = 1_000_000  # in the graphs that are scored at once for effects; bounds the memory
 
 
@@ -50,7 +55,7 @@ class Concepts(TypedDict):
     choices: dict[str, list[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """An answer with the facts behind it. ``print(answer)`` shows it as text.
 
@@ -58,10 +63,12 @@ class Answer:
         question: The question.
         choice: The choice with the highest probability.
         probabilities: The probability of every choice.
-        paths: Paths of the graph that lead to the choice, best first. Empty if the model reads no graph, or no concept was found.
+        paths: Paths of the graph that lead to the choice, best first; none visits a concept twice. Empty if the model reads no
+            graph, or no concept was found.
         concepts: The concepts of the graph that were found in the question and in each choice.
         notes: Remarks, for example that a choice is not in the graph.
-        masses: How the attention of the choice is divided: ``walks``, ``no_path`` and ``itself``; see :mod:`mhgrn.explain.walks`.
+        masses: How the attention of the choice is divided: ``walks``, ``circles``, ``no_path`` and ``itself``; see
+            :mod:`mhgrn.explain.walks`.
         without_graph: The probability of the choice without the graph, if effects were asked for.
         attention: The attention weights of all choices, if they were asked for; see :func:`mhgrn.explain.attention`.
 
@@ -87,24 +94,33 @@ class Answer:
         answer = {**asdict(self), "paths": paths}
         return answer if self.attention is not None else {k: v for k, v in answer.items() if k != "attention"}
 
+    def __repr__(self) -> str:
+        share = self.probabilities[self.choice]
+        return f"Answer(question={shortened(self.question)}, choice={shortened(self.choice)}, probability={share:.3f})"
+
     def __str__(self) -> str:
-        width = max(map(len, self.probabilities))
-        lines = [self.question]
+        choices = {choice: printable(choice) for choice in self.probabilities}
+        width = min(max(map(len, choices.values())), WIDEST)
+        lines = [printable(self.question, keep="\n\t")]
         for choice, probability in sorted(self.probabilities.items(), key=lambda item: -item[1]):
             mark = "→" if choice == self.choice else " "
-            lines.append(f"  {mark} {choice:<{width}}  {probability:6.1%}")
+            lines.append(f"  {mark} {choices[choice]:<{width}}  {probability:6.1%}")
         before = f"{self.probabilities[self.choice]:.1%} →"
         for path in self.paths:
             percent = f"{path.probability:.0%}" if path.probability >= 0.005 else "under 1%"
             share = [f"{percent} of attention"] if path.facts else []
-            same = [f"one of {path.ties:,} such paths"] if path.ties > 1 else []
+            up_to = "up to " if len(path.facts) > 2 else ""  # some of the tied walks may visit a concept twice
+            same = [f"one of {up_to}{path.ties:,} such paths"] if path.ties > 1 else []
             said = f"   ({', '.join(share + same)})" if share + same else ""
-            helps = not path.without or min(path.without) < self.probabilities[self.choice]
-            lines.append(f"    {'because' if path.facts and helps else 'looked at'} {path}{said}")
-            lines += [f"      without {what}: {before} {after}" for what, after in _shown_effects(path)]
+            lines.append(f"    {'because' if self._matters(path) else 'looked at'} {printable(str(path))}{said}")
+            lines += [f"      without {printable(what)}: {before} {after}" for what, after in _shown_effects(path)]
         if self.without_graph is not None:
             lines.append(f"    without the graph: {before} {self.without_graph:.1%}")
-        return "\n".join(lines + [f"    note: {note}" for note in self.notes])
+        return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
+
+    def _matters(self, path: ReasoningPath) -> bool:
+        """Whether the answer is less probable without a fact of the path, by as much as is printed."""
+        return bool(path.without) and self.probabilities[self.choice] - min(path.without or ()) >= PRINTED
 
 
 def _shown_effects(path: ReasoningPath) -> list[tuple[str, str]]:
@@ -134,10 +150,15 @@ class QuestionAnswerer:
         self._statement = run.about["data"].get("statement", "auto")
         self._first_head = run.config.preset == "as_published"
 
+    def __repr__(self) -> str:
+        run, graph = self.run, self.run.graph
+        of = f"{run.config.graph_encoder!r}, graph of {len(graph):,} concepts and {graph.fact_count:,} facts"
+        return f"QuestionAnswerer(run={str(run.folder)!r}, graph_encoder={of}, device={str(self.scorer.device)!r})"
+
     def ask(
         self,
-        question: str,
-        choices: Sequence[str],
+        question: "str | Mapping[str, Any] | Question",
+        choices: Sequence[str] | None = None,
         facts: Sequence[tuple[str, str, str]] = (),
         *,
         paths: int = 3,
@@ -146,16 +167,18 @@ class QuestionAnswerer:
     ) -> Answer:
         """Answer one multiple-choice question.
 
+        Any number of threads may call this at the same time.
+
         Args:
-            question: The question.
-            choices: Two or more choices.
-            facts: Facts to add to the graph for this answer, for example ``[("quokka", "IsA", "marsupial")]``. The graph
-                itself does not change.
+            question: The question, or a dictionary with the fields of a question file, or a :class:`~mhgrn.Question`.
+            choices: Two or more choices, if ``question`` is a text.
+            facts: Facts to add to the graph for this answer, for example ``[("quokka", "IsA", "marsupial")]``, at most 10,000. The
+                graph itself does not change.
             paths: Number of paths to show, best first.
             effects: Also compute the answer's probability without each fact of these paths, and without the graph.
             attention: Also return every attention weight.
         """
-        return self.answer(Question.asked(question, choices), facts, paths=paths, effects=effects, attention=attention)
+        return self.answer(_question(question, choices), facts, paths=paths, effects=effects, attention=attention)
 
     def answer(
         self,
@@ -196,8 +219,7 @@ class QuestionAnswerer:
         >>> [answer.choice for answer in qa.ask_many(rows, effects=False)]  # doctest: +SKIP
         ['sea']
         """
-        if batch_size < 1:
-            raise UserError(f"batch_size is {batch_size}; it should be 1 or more.")
+        _check_count("batch_size", batch_size)
         shown, knowledge, memory = _Shown(paths, effects, attention), self._knowledge_with(facts), TextMemory(self.scorer)
         total = len(questions) if isinstance(questions, Sized) else None
         batches = _batches(track(questions_from(questions), "answering", total), batch_size)
@@ -244,8 +266,8 @@ class QuestionAnswerer:
             batch=batch if batch.concepts.device.type == "cpu" else batch.to("cpu"),
             score=score,
             encoding=encoding,
-            probabilities=probabilities(score, sizes),
-            best=best_choices(score, sizes),
+            probabilities=(shares := probabilities(score, sizes)),
+            best=[best_choice(of_question) for of_question in shares],
         )
 
     def _answers(self, read: "_Read", shown: "_Shown") -> list[Answer]:
@@ -355,7 +377,8 @@ class QuestionAnswerer:
         )
 
     def _knowledge_with(self, facts: Sequence[tuple[str, str, str]]) -> "_Knowledge":
-        return self._knowledge_of(self.run.graph.with_facts(facts)) if facts else self._knowledge
+        added = _checked_facts(facts)
+        return self._knowledge_of(self.run.graph.with_facts(added)) if added else self._knowledge
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> "_Knowledge":
         return _Knowledge(graph, Grounder(graph), Extractor(graph, SubgraphLimits.of(self.run.about["data"])))
@@ -370,8 +393,7 @@ class _Shown:
     attention: bool
 
     def __post_init__(self) -> None:
-        if self.paths < 1:
-            raise UserError(f"paths is {self.paths}; it should be 1 or more.")
+        _check_count("paths", self.paths)
 
 
 class _Decoded(NamedTuple):
@@ -422,6 +444,48 @@ class _Read(_Prepared):
         """The features of some of the batch's concepts."""
         known, row = self._feature_rows
         return self.graphs.features[torch.from_numpy(row[np.searchsorted(known, concepts.numpy())])]
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UserError(f"{name} is {shortened(value)}; it should be an integer of 1 or more.")
+
+
+def _question(question: object, choices: object) -> Question:
+    """A question as a user gives it to :meth:`QuestionAnswerer.ask`."""
+    if isinstance(question, Question | Mapping):
+        if choices is not None:
+            raise UserError("the choices are given twice: in the question and as choices; leave one out.")
+        return question if isinstance(question, Question) else Question.from_dict(question)
+    if choices is None:
+        raise UserError(f"the question {shortened(question)} has no choices; give a list of two or more texts.")
+    if isinstance(choices, Mapping):  # label → text
+        choices = list(choices.values())
+    return Question.asked(question, choices)  # type: ignore[arg-type]  # checked there
+
+
+def _checked_facts(facts: object) -> list[tuple[str, str, str]]:
+    """Extra facts as tuples. Their number and the length of their names are limited, because a question waits for them."""
+    if facts is None:
+        return []
+    if isinstance(facts, str | Mapping) or not isinstance(facts, Iterable):
+        raise UserError(f"the facts are {shortened(facts)}; give a list of tuples (head, relation, tail).")
+    found = []
+    for number, fact in enumerate(facts, start=1):
+        parts = tuple(fact[name] for name in Fact._fields if name in fact) if isinstance(fact, Mapping) else fact
+        if (
+            isinstance(parts, str)
+            or not isinstance(parts, Sequence)
+            or len(parts) != 3
+            or not all(isinstance(p, str) for p in parts)
+        ):
+            raise UserError(f"fact {number}, {shortened(fact)}, is not a tuple of three texts: head, relation, tail.")
+        if number > MOST_FACTS:
+            raise UserError(f"more than {MOST_FACTS:,} facts are given for one question; build a graph with them instead.")
+        if max(map(len, parts)) > LONGEST_NAME:
+            raise UserError(f"fact {number}, {shortened(fact)}, has a name of more than {LONGEST_NAME:,} characters.")
+        found.append((parts[0], parts[1], parts[2]))
+    return found
 
 
 def _batches(questions: Iterator[Question], size: int) -> Iterator[list[Question]]:
@@ -478,7 +542,12 @@ def _notes(concepts: Concepts, paths: list[ReasoningPath], masses: dict[str, flo
     if paths and not paths[0].facts:
         notes.append(f"no path of the graph leads to {paths[0].entity.replace('_', ' ')}.")
     elif paths and masses is not None and masses["walks"] < 0.5:
-        rest = "the choice's own concepts" if masses["itself"] >= masses["no_path"] else "walk lengths without a path"
+        others = {
+            "circles": "walks that lead away from the choice's concepts and back",
+            "itself": "the choice's own concepts",
+            "no_path": "walk lengths without a path",
+        }
+        rest = others[max(others, key=masses.__getitem__)]
         notes.append(f"paths have only {masses['walks']:.0%} of attention, the rest is mostly on {rest}.")
     if encoder.has_paths and not paths and not notes:
         notes.append("the model reads no path from the question to the choice.")

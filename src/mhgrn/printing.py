@@ -1,6 +1,7 @@
 """Texts of other people on a terminal, in a drawing or in a message: without control characters, and of limited length."""
 
 import datetime
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import PurePath
@@ -29,6 +30,15 @@ def printable(text: str, keep: str = "") -> str:
     a\u001b[2Jb \u202ec ä
     """
     return CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+
+
+def strict_json(value: object) -> str:
+    r"""Return a value as one line of JSON that every parser reads: no NaN, and control characters as escapes.
+
+    >>> print(strict_json({"name": "caf\u00e9 \u202e\x9b"}))
+    {"name": "café \u202e\u009b"}
+    """
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def shown(name: object, limit: int = LONGEST) -> str:

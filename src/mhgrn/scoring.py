@@ -23,7 +23,7 @@ from mhgrn.text.tokens import Tokens
 
 Precision = Literal["float32", "bfloat16", "float16"]
 CPU = torch.device("cpu")
-ROUNDING = 2e-6  # of a score in float32, relative; the last digits depend on the batch
+TIED = 1e-5  # probabilities whose ratio is nearer to 1 are equal: the last digits of a score depend on the batch
 GROUP_COST = 32  # of running the text encoder once, in tokens
 GROUP_TOKENS = 2048  # of texts encoded at once; bounds the memory
 MEMORIZED = 256 << 20  # bytes of texts and their vectors
@@ -116,8 +116,24 @@ class Scorer:
         return graphs
 
     def __call__(self, text: TextVectors, graphs: Graphs) -> Scores:
-        """Score G statements."""
-        return cast(Scores, self.run.model(text.s, graphs.features, graphs.batch, text.tokens))
+        """Score G statements. Outside training, scores that are not finite are refused."""
+        model = self.run.model
+        scores = cast(Scores, model(text.s, graphs.features, graphs.batch, text.tokens))
+        if not model.training and not bool(scores.score.isfinite().all()):
+            raise UserError(self._why_not_finite(text, graphs))
+        return scores
+
+    def _why_not_finite(self, text: TextVectors, graphs: Graphs) -> str:
+        run, bad = self.run, "has values that are not finite (NaN or infinite)"
+        for module, whose in ((run.model, "the model"), (run.encoder, f"the text encoder {run.config.text.encoder}")):
+            for name, weight in module.state_dict().items():
+                if not bool(weight.isfinite().all()):
+                    return f"{run.folder}: the weight {name} of {whose} {bad}; train the run again or restore the file."
+        if not bool(graphs.features.isfinite().all()):
+            return f"{run.folder}: the table of node features ({run.config.features}) {bad}; build the features again."
+        if not bool(text.s.isfinite().all()):
+            return f"{run.folder}: the text encoder {run.config.text.encoder} gives a vector that {bad}; use another one."
+        return f"{run.folder}: a score of the model is not finite: its weights or features are too large; train the run again."
 
     def _autocast(self) -> AbstractContextManager[object]:
         return nullcontext() if self.precision == "float32" else torch.autocast(self.device.type, getattr(torch, self.precision))
@@ -216,14 +232,11 @@ def probabilities(score: Tensor, sizes: Sequence[int]) -> list[list[float]]:
     return [torch.softmax(part, 0).tolist() for part in torch.split(score.detach().double().cpu(), list(sizes))]
 
 
-def best_choices(score: Tensor, sizes: Sequence[int]) -> list[int]:
-    """The choice with the highest score of each of several questions; the first one if several are equal up to rounding.
+def best_choice(probabilities: Sequence[float]) -> int:
+    """The choice with the highest probability; the first one if several are equal up to rounding.
 
-    >>> best_choices(torch.tensor([0.0, 1.0, 2.0, 1.0, 2.0 + 1e-6]), [2, 3])
-    [1, 0]
+    >>> best_choice([0.2, 0.4, 0.4 + 1e-7])
+    1
     """
-    found = []
-    for part in torch.split(score.detach().double().cpu(), list(sizes)):
-        near = part >= part.max() - ROUNDING * part.abs().max()
-        found.append(int(near.nonzero()[0, 0]))
-    return found
+    least = max(probabilities) * (1 - TIED)
+    return next(choice for choice, probability in enumerate(probabilities) if probability >= least)

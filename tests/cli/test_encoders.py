@@ -45,7 +45,7 @@ def test_runs_of_several_encoders_answer_together(own: Project, here: Command, t
         found = json.loads(here("ensemble", *runs, "--vote", vote, "--json").out)
         rows = [json.loads(line) for line in (tmp_path / f"{vote}.jsonl").read_text(encoding="utf-8").splitlines()]
         gold = [json.loads(line)["answerKey"] for line in (own.questions / "test.jsonl").read_text(encoding="utf-8").splitlines()]
-        assert found["accuracy"] == sum(row["answerKey"] == key for row, key in zip(rows, gold, strict=True)) / len(gold)
+        assert found["accuracy"] == sum(row["prediction"] == key for row, key in zip(rows, gold, strict=True)) / len(gold)
         assert [member["graph_encoder"] for member in found["members"]] == ["mhgrn", "most-edges", "gsc"]
         assert f"{found['accuracy']:.1%}" in text.out
 

@@ -1,5 +1,6 @@
 """mhgrn prepare, train, eval, predict, ask: the happy path through real processes, and what its results promise."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -50,7 +51,7 @@ def test_processes_evaluate_predict_and_ask(project: Project, tmp_path: Path) ->
     assert predicted.code == 0, predicted
     rows, asked = json_lines(output), list(read_questions(project.questions / "test.jsonl"))
     assert [row["id"] for row in rows] == [q.id for q in asked]
-    right = sum(row["answerKey"] == q.label(q.answer or 0) for row, q in zip(rows, asked, strict=True))
+    right = sum(row["prediction"] == q.label(q.answer or 0) for row, q in zip(rows, asked, strict=True))
     assert right / 8 == evaluated["accuracy"]
     text = in_a_process("ask", project.run, *MILK)
     assert text.code == 0, text
@@ -62,7 +63,7 @@ def test_predict_agrees_with_eval(project: Project, here: Command, tmp_path: Pat
     here("predict", project.run, project.questions / "dev.jsonl", "-o", tmp_path / "answers.jsonl")
     asked = read_questions(project.questions / "dev.jsonl")
     keys = [
-        (row["answerKey"], q.label(q.answer or 0)) for row, q in zip(json_lines(tmp_path / "answers.jsonl"), asked, strict=True)
+        (row["prediction"], q.label(q.answer or 0)) for row, q in zip(json_lines(tmp_path / "answers.jsonl"), asked, strict=True)
     ]
     assert sum(a == b for a, b in keys) / len(keys) == evaluated["accuracy"]
 
@@ -214,5 +215,28 @@ def test_a_choice_given_twice_in_a_file_keeps_its_place(project: Project, here: 
     questions.write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert here("predict", project.run, questions, "-o", tmp_path / "answers.jsonl").code == 0
     (answer,) = json_lines(tmp_path / "answers.jsonl")
-    assert answer["answerKey"] in "ABC"
+    assert answer["prediction"] in "ABC"
+    assert answer["choice"] == dict(zip("ABC", ("oven", "oven", "refrigerator"), strict=True))[answer["prediction"]]
+    assert list(answer["probabilities"]) == ["A", "B", "C"]
+    assert answer["answerKey"] == "C"
     assert sum(answer["probabilities"].values()) == pytest.approx(1)
+
+
+def test_predictions_are_printed_or_written_as_csv(project: Project, here: Command, tmp_path: Path) -> None:
+    questions = project.questions / "test.jsonl"
+    assert here("predict", project.run, questions, "-o", tmp_path / "answers.jsonl").code == 0
+    rows = json_lines(tmp_path / "answers.jsonl")
+    printed = here("predict", project.run, questions, "-o", "-")
+    assert [json.loads(line) for line in printed.out.splitlines()] == rows
+    assert "8 answers" in printed.err
+    assert not Path("-").exists()
+    for options in (["-o", tmp_path / "answers.csv"], ["-o", tmp_path / "answers.txt", "--format", "csv"]):
+        assert here("predict", project.run, questions, *options).code == 0
+        table = list(csv.DictReader((tmp_path / options[1]).read_text(encoding="utf-8").splitlines()))
+        assert [row["prediction"] for row in table] == [row["prediction"] for row in rows]
+        assert [row["answerKey"] for row in table] == [row["answerKey"] for row in rows]
+        for row, of in zip(table, rows, strict=True):
+            assert {label: float(row[f"probability {label}"]) for label in of["probabilities"]} == of["probabilities"]
+    refused = here("predict", project.run, questions, "-o", tmp_path / "answers.csv", "--format", "jsonl")
+    assert refused.code == 2
+    assert "would hold JSON lines" in refused.err

@@ -79,7 +79,7 @@ def test_an_ensemble_is_its_members_answers_joined(vote: str, runs: list[Path], 
         assert row["id"] == question.id
         assert list(row["probabilities"].values()) == pytest.approx(mean_probabilities(probabilities), abs=1e-4)
         assert sum(row["votes"].values()) == 3
-        right += row["answerKey"] == question.label(question.answer or 0)
+        right += row["prediction"] == question.label(question.answer or 0)
     assert result.accuracy == right / len(rows)
     assert [m.graph_encoder for m in result.members] == ["most-edges", "gcn", "none"]
     for member, run in zip(result.members, runs, strict=True):

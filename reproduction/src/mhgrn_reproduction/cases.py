@@ -9,8 +9,8 @@ from mhgrn.comparison import explanation
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.progress import track
 from mhgrn.runs import Run, find_data
+from mhgrn.scoring import best_choice
 from mhgrn.subgraphs.prepared import PreparedData
-from mhgrn.training.ensemble import choose
 from mhgrn.training.evaluation import require_same_graph, split_probabilities
 from mhgrn.training.examples import Examples
 from mhgrn_reproduction.printed import result
@@ -35,7 +35,7 @@ def cases(
     run, prepared = Run.load(folder, kg), find_data(Path(folder), data)
     require_same_graph(run, prepared)
     numbers = list(prepared.answered_split(split))
-    chosen = [choose([p], "mean") for p in split_probabilities(Examples(prepared, run), split)]
+    chosen = [best_choice(p) for p in split_probabilities(Examples(prepared, run), split)]
     qa = QuestionAnswerer(run)
     order = np.random.default_rng(seed).permutation(len(numbers)).tolist()
     picked: list[tuple[str, int]] = []

@@ -166,14 +166,14 @@ def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
     """The run's choice for each question of a split, and its accuracy if the answers are known."""
     import torch
 
-    from mhgrn.training.ensemble import choose
+    from mhgrn.scoring import best_choice
     from mhgrn.training.evaluation import split_probabilities
     from mhgrn.training.examples import Examples
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     for module in (run.model, run.encoder):
         module.to(device)
-    chosen = [choose([p], "mean") for p in split_probabilities(Examples(data, run, device), split)]
+    chosen = [best_choice(p) for p in split_probabilities(Examples(data, run, device), split)]
     asked = [data.questions[q] for q in data.split(split)]
     answers = [question.answer for question in asked]
     ids = fingerprint([question.id for question in asked])

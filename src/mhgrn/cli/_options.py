@@ -1,7 +1,7 @@
 """Arguments and options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -72,6 +72,10 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", parser=folder_to_write, help="Folder to write.", show_default=False)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists at the place to write.")]
+PredictionFormat = Annotated[
+    Literal["jsonl", "csv"] | None,
+    typer.Option("--format", help="JSON lines or CSV. Unset: by the name of the file, JSON lines by default.", show_default=False),
+]
 Image = Annotated[
     Path,
     typer.Option(

@@ -1,11 +1,10 @@
 """What commands print. Names and texts of other people cannot control the terminal."""
 
-import json
 from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.io.replacing import is_standard_output
-from mhgrn.printing import CONTROLS, printable
+from mhgrn.printing import printable, strict_json
 from mhgrn.progress import say
 
 
@@ -15,12 +14,8 @@ def show(text: object) -> None:
 
 
 def show_json(value: object) -> None:
-    r"""Print a result as one line of strict JSON: no NaN, and control characters as escapes.
-
-    >>> show_json({"name": "caf\u00e9 \u202e\x9b"})
-    {"name": "café \u202e\u009b"}
-    """
-    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False, allow_nan=False)))
+    """Print a result as one line of strict JSON."""
+    print(strict_json(value))
 
 
 def show_written(output: Path, text: str, as_json: object = None) -> None:

@@ -1,12 +1,12 @@
 """mhgrn ask: answer one question and explain the answer."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Device, RunEncoder, RunFeatures, RunGraph
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Ask"
 
@@ -53,13 +53,17 @@ def ask(
 
     qa = load(None if str(run) == "starter" else run, kg, features, device, encoder, allow_download, allow_pickle)
     answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
-    print(json.dumps(answer.to_dict(), ensure_ascii=False) if as_json else answer)
+    if as_json:
+        show_json(answer.to_dict())
+    else:
+        show(answer)
 
 
 def _fact(text: str) -> tuple[str, str, str]:
     from mhgrn.errors import UserError
+    from mhgrn.printing import shortened
 
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 3 or not all(parts):
-        raise UserError(f"the fact {text!r} is not of the form HEAD,RELATION,TAIL, for example quokka,IsA,marsupial.")
+        raise UserError(f"the fact {shortened(text)} is not of the form HEAD,RELATION,TAIL, for example quokka,IsA,marsupial.")
     return parts[0], parts[1], parts[2]

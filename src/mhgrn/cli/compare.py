@@ -1,11 +1,11 @@
 """mhgrn compare: the questions that two runs answer differently."""
 
-import json
 from typing import Annotated
 
 import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFolder, RunGraph, Split
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Train"
 
@@ -27,15 +27,15 @@ def compare(
 
     found = compare_runs(run_a, run_b, split, most, data, kg, encoder, allow_download, allow_pickle)
     if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        show_json(found.to_dict())
         return
     for flip in found.flips:
         for run, chosen, explained in zip((run_a, run_b), flip["chosen"], flip["explanations"], strict=True):
             verdict = chosen if flip["right"] is None else "right" if chosen == flip["right"] else "wrong"
-            print(f"{flip['id']}  {run}: {verdict}\n{explained['text']}\n")
+            show(f"{flip['id']}  {run}: {verdict}\n{explained['text']}\n")
     more = f" ({found.flipped - len(found.flips):,} not shown)" if found.flipped > len(found.flips) else ""
-    print(f"{split}: {found.flipped:,} of {found.questions:,} questions are answered differently{more};")
+    show(f"{split}: {found.flipped:,} of {found.questions:,} questions are answered differently{more};")
     if found.right is None:
-        print("  the right answers are not known")
+        show("  the right answers are not known")
     else:
-        print(f"  {run_a}: {found.right[0]:,} right\n  {run_b}: {found.right[1]:,} right")
+        show(f"  {run_a}: {found.right[0]:,} right\n  {run_b}: {found.right[1]:,} right")

@@ -1,6 +1,5 @@
 """mhgrn data: check, draw and report datasets of questions."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +8,7 @@ import typer
 
 from mhgrn.cli._options import AsJson, DataGraph, Dataset, Force, Image, MaxNodes, Prepared, Questions, folder_to_write
 from mhgrn.cli._output import check_one_output, show_written
+from mhgrn.printing import strict_json
 
 app = typer.Typer(help="Check questions, draw and count prepared subgraphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -27,7 +27,7 @@ def check(
 
     found = check_questions(questions, dataset)
     if as_json:
-        print(json.dumps(asdict(found), ensure_ascii=False))
+        print(strict_json(asdict(found)))
     else:
         for split, counts in found.splits.items():
             fewest, most = counts.choices
@@ -101,4 +101,4 @@ def report(
     made = make_report(PreparedData.load(prepared), hops, kg)
     if output is not None:
         save_report(made, output)
-    print(json.dumps(made.to_dict(), ensure_ascii=False) if as_json else made)
+    print(strict_json(made.to_dict()) if as_json else made)

@@ -10,6 +10,7 @@ from mhgrn.cli._options import (
     AllowPickle,
     AsJson,
     Force,
+    PredictionFormat,
     RunData,
     RunEncoder,
     RunGraph,
@@ -40,14 +41,16 @@ def ensemble(
             "-o",
             metavar="FILE",
             parser=file_to_write,
-            help="JSON lines of predictions to write; - is standard output.",
+            help="File of predictions to write; - is standard output.",
             show_default=False,
         ),
     ] = None,
+    format: PredictionFormat = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a split with several runs together, also with different graph encoders."""
+    from mhgrn.errors import UserError
     from mhgrn.io.atomic import check_file_writable
     from mhgrn.io.replacing import is_standard_output
     from mhgrn.progress import say
@@ -56,7 +59,9 @@ def ensemble(
     check_one_output(output, as_json)
     if output is not None:
         check_file_writable(output, force)
-    result = answer_together(runs, split, vote, data, kg, output, encoder, allow_download, allow_pickle)
+    elif format is not None:
+        raise UserError("--format is the format of the predictions; name their file with -o.")
+    result = answer_together(runs, split, vote, data, kg, output, encoder, allow_download, allow_pickle, format)
     if as_json:
         show_json(result.to_dict())
         return

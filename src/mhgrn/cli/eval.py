@@ -1,8 +1,7 @@
 """mhgrn eval: measure a run's accuracy."""
 
-import json
-
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFeatures, RunFolder, RunGraph, Split
+from mhgrn.printing import strict_json
 
 PANEL = "Train"
 
@@ -31,7 +30,7 @@ def eval(
         say(f"note: the data at {loaded.folder} has changed since {run} was trained on it.")
     result = evaluate(trained, loaded, split)
     if as_json:
-        print(json.dumps(result))
+        print(strict_json(result))
         return
     baseline = f"edge-count baseline {result['most_edges']:.1%}"
     print(f"{split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions ({baseline})")

@@ -1,6 +1,5 @@
 """mhgrn features: build node features for a graph."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, GraphFolder, folder_to_write
+from mhgrn.printing import strict_json
 
 if TYPE_CHECKING:
     from mhgrn.features import FeatureFolder, FeatureSource
@@ -158,7 +158,7 @@ def _validated(source: "type[FeatureSource]", given: dict[str, object]) -> Any:
 
 def _print_estimate(expected: "Estimate", as_json: bool) -> None:
     about = {"to_encode": expected.items, "rate": expected.rate, "seconds": expected.seconds, "bytes": expected.bytes}
-    print(json.dumps(about) if as_json else expected)
+    print(strict_json(about) if as_json else expected)
 
 
 def _print(made: "FeatureFolder", as_json: bool) -> None:
@@ -166,7 +166,7 @@ def _print(made: "FeatureFolder", as_json: bool) -> None:
     setting = f"features={place}"
     if as_json:
         counts = {key: about[key] for key in ("dim", "concepts", "asked", "covered")} | {"missing": made.missing}
-        print(json.dumps({"features": str(place), **counts, "setting": setting, "source": about["source"]}))
+        print(strict_json({"features": str(place), **counts, "setting": setting, "source": about["source"]}))
         return
     print(f"{place}: {about['covered']:,} of {about['asked']:,} concepts have a vector of {about['dim']} numbers")
     if made.missing:

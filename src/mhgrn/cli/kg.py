@@ -1,6 +1,5 @@
 """mhgrn kg: build, inspect and change knowledge graphs."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 
 from mhgrn.cli._options import AsJson, Force, GraphFolder, Image, MaxNodes, Output
 from mhgrn.cli._output import check_one_output, show_written
-from mhgrn.printing import printable
+from mhgrn.printing import printable, strict_json
 
 app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -104,7 +103,7 @@ def build(
     if report.bad > len(report.bad_rows):
         say(f"left out: {report.bad - len(report.bad_rows):,} more malformed rows")
     if as_json:
-        print(json.dumps({"graph": str(output), "concepts": len(graph), "facts": graph.fact_count, "report": report.to_dict()}))
+        print(strict_json({"graph": str(output), "concepts": len(graph), "facts": graph.fact_count, "report": report.to_dict()}))
         return
     _print(f"{output}: {len(graph):,} concepts, {graph.fact_count:,} facts from {report.rows:,} rows")
     left_out = {
@@ -135,7 +134,7 @@ def show(
     check_concepts(loaded, concept)
     facts = loaded.facts_of(concept)
     if as_json:
-        print(json.dumps(facts[:limit]))
+        print(strict_json(facts[:limit]))
         return
     for fact in facts[:limit]:
         _print(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
@@ -161,7 +160,7 @@ def export(graph: GraphFolder, output: Output, force: Force = False, as_json: As
     again = f"mhgrn kg build {facts} --schema {schema} --concepts {concepts}"
     again = " ".join([again, *(flag for flag, used in flags.items() if used), "-o GRAPH"])
     if as_json:
-        print(json.dumps({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again}))
+        print(strict_json({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again}))
         return
     _print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
     _print(f"to build it again: {again}")
@@ -186,7 +185,7 @@ def shuffle_relations(
     shuffled.save(output)
     ConceptIndex.of(shuffled)
     if as_json:
-        print(json.dumps({"folder": str(output), "facts": shuffled.fact_count}))
+        print(strict_json({"folder": str(output), "facts": shuffled.fact_count}))
     else:
         _print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
 
@@ -200,7 +199,7 @@ def stats(graph: GraphFolder, as_json: AsJson = False) -> None:
     loaded = KnowledgeGraph.load(graph)
     found = Statistics.of(loaded)
     if as_json:
-        print(json.dumps(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]}))
+        print(strict_json(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]}))
         return
     _print(str(found))
 
@@ -222,7 +221,7 @@ def path(
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, source, target)
     found = find_paths(loaded, source, target, max_hops, limit)
-    _print(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))
+    _print(strict_json(found.to_dict()) if as_json else str(found))
 
 
 @app.command()
@@ -252,7 +251,7 @@ def merge(
     before = sum(graph.fact_count for graph in loaded)
     if as_json:
         about = {"graph": str(output), "concepts": len(joined), "facts": joined.fact_count, "facts_before": before}
-        print(json.dumps(about | {"schema": joined.schema.name, "relations": len(joined.schema)}))
+        print(strict_json(about | {"schema": joined.schema.name, "relations": len(joined.schema)}))
         return
     _print(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")
 

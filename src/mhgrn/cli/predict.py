@@ -1,6 +1,5 @@
 """mhgrn predict: answer a file of questions."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from mhgrn.cli._options import (
     Dataset,
     Device,
     Force,
+    PredictionFormat,
     RunEncoder,
     RunFeatures,
     RunFolder,
@@ -33,10 +33,11 @@ def predict(
             "-o",
             metavar="FILE",
             parser=file_to_write,
-            help="JSON lines to write; - is standard output.",
+            help="File of predictions to write; - is standard output.",
             show_default=False,
         ),
     ],
+    format: PredictionFormat = None,
     dataset: Dataset = None,
     kg: RunGraph = None,
     features: RunFeatures = None,
@@ -53,10 +54,12 @@ def predict(
 ) -> None:
     """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""
     from mhgrn.errors import UserError
-    from mhgrn.io.atomic import check_file_writable, write_text
+    from mhgrn.io.atomic import check_file_writable
+    from mhgrn.questions.predictions import prediction, predictions_format, write_predictions
     from mhgrn.questions.reading import read_questions
 
     check_file_writable(output, force)
+    format = predictions_format(output, format)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
     asked = list(read_questions(questions, dataset))
@@ -68,9 +71,16 @@ def predict(
     rows: list[dict[str, Any]] = []
     answers = qa.ask_many(asked, batch_size=batch_size, paths=paths, effects=effects)
     for question, answer in zip(asked, answers, strict=True):
-        label = question.label(list(answer.probabilities).index(answer.choice))
-        rows.append({"id": question.id, "answerKey": label, **answer.to_dict()})
-    write_text(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    known = [(q.label(q.answer), row["answerKey"]) for q, row in zip(asked, rows, strict=True) if q.answer is not None]
-    accuracy = f", {sum(a == b for a, b in known) / len(known):.1%} right" if known else ""
+        chosen = list(answer.probabilities).index(answer.choice)
+        predicted = prediction(question, chosen, list(answer.probabilities.values()))
+        rows.append(predicted | {key: value for key, value in answer.to_dict().items() if key not in predicted})
+    write_predictions(output, [_in_csv(row) for row in rows] if format == "csv" else rows, format)
+    known = [row["prediction"] == row["answerKey"] for row in rows if "answerKey" in row]
+    accuracy = f", {sum(known) / len(known):.1%} right" if known else ""
     show_written(output, f"{len(rows):,} answers{accuracy}")
+
+
+def _in_csv(row: dict[str, Any]) -> dict[str, Any]:
+    """The columns of an answer that fit a table, with the best path as text."""
+    columns = {name: row[name] for name in ("id", "question", "prediction", "choice", "answerKey", "probabilities") if name in row}
+    return columns | {"path": row["paths"][0]["text"] if row["paths"] else "", "notes": row["notes"]}

@@ -1,12 +1,12 @@
 """mhgrn prepare: ground questions in a graph and extract their subgraphs."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mhgrn.cli._options import AsJson, Dataset, Force, Output, Questions
+from mhgrn.printing import strict_json
 
 PANEL = "Data"
 
@@ -73,7 +73,7 @@ def prepare(
         save_report(make_report(data, kg=kg), report)
     about = data.about
     if as_json:
-        print(json.dumps({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
+        print(strict_json({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
         return
     splits = ", ".join(f"{count:,} {split}" for split, count in about["splits"].items())
     print(f"{output}: {splits} questions, {about['statements']:,} statements ({about['settings']['statement']})")

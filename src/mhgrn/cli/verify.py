@@ -1,12 +1,12 @@
 """mhgrn verify: compare stored folders with their checksums."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mhgrn.cli._options import AsJson
+from mhgrn.printing import strict_json
 
 PANEL = "Data"
 
@@ -30,7 +30,7 @@ def verify(
     damaged = [(path, why) for path, why in looked_at if why]
     if as_json:
         found = [{"file": str(path), "problem": why} for path, why in damaged]
-        print(json.dumps({"files": len(looked_at), "damaged": found}, ensure_ascii=False))
+        print(strict_json({"files": len(looked_at), "damaged": found}))
     else:
         for path, why in damaged:
             print(f"{path} {why}.")

@@ -7,11 +7,12 @@ For a statement, an answer entity i, a length k and a walk of k hops into i,
 with pool_i the attention of pooling over the answer entities, averaged over heads (head 0 for the ``as_published`` preset),
 len(k | i) the attention over lengths (equation 8), α the weight of a walk (equation 10) and d its normalizer, all in
 evaluation mode. Some mass is on no walk: "no path" is the mass of lengths without a walk into i, and "itself" the mass that i
-gives to its own message with ``zero_hop``. The three masses sum to 1. If the choice names no concept of the graph, nothing is
-pooled and all masses are 0.
+gives to its own message with ``zero_hop``. Of the mass on walks, "circles" is that of walks that pass through i before they end
+in it (or lead from a node to itself), and "walks" that of the others. The four masses sum to 1. If the choice names no concept of
+the graph, nothing is pooled and all masses are 0.
 
-Walks may repeat nodes, and walks through different nodes count separately. α depends only on relations and on the type of the
-first node, so ties are frequent.
+Walks may repeat nodes, and walks through different nodes count separately. Only simple walks, which repeat none, are evidence: the
+others use a fact twice or return. α depends only on relations and on the type of the first node, so ties are frequent.
 
 With several layers this is the distribution of one of them, by default the last. Its walks begin with messages that walks of the
 layer below have gathered; :func:`mhgrn.explain.decode_walks` joins the walks of the layers.
@@ -179,7 +180,7 @@ class WalkDistribution:
         terms = self._graph, self._start, self._delta, self._tau, self._to_log_p, lengths
         if not simple:
             ranked, _ = _search(Search(*terms), k, MOST_LEVELS)
-            return BestPaths([self._walk(*walk) for _, *walk in ranked])
+            return BestPaths([self._walk(walk.nodes, walk.relations, walk.ties) for walk in ranked])
         best_into: dict[int, int] = {}  # node → an upper bound of the ranks of its simple walks
         for end in Search(*terms).run(1)[0]:
             best_into.setdefault(end.node, end.rank)  # the best come first
@@ -194,7 +195,8 @@ class WalkDistribution:
             if lowest is not None:
                 certain_down_to = lowest if certain_down_to is None else max(certain_down_to, lowest)
         best = [walk for walk in found if certain_down_to is None or walk.rank >= certain_down_to][:k]
-        return BestPaths([self._walk(*walk) for _, *walk in best], complete=certain_down_to is None or len(best) == k)
+        walks = [self._walk(walk.nodes, walk.relations, walk.ties) for walk in best]
+        return BestPaths(walks, complete=certain_down_to is None or len(best) == k)
 
     def log_weight(self, nodes: list[int], relations: list[int]) -> float:
         """Return log α of a walk, given by its nodes in the batch and its relations. The graph must have such a walk."""

@@ -1,6 +1,5 @@
 """Ensembles: several runs answer together, also with different graph encoders."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,9 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mhgrn.errors import UserError
-from mhgrn.io.atomic import check_file_writable, write_text
+from mhgrn.io.atomic import check_file_writable
+from mhgrn.questions.predictions import Format, prediction, predictions_format, write_predictions
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data, read_about
+from mhgrn.scoring import best_choice
 from mhgrn.training.evaluation import require_same_graph, split_probabilities
 from mhgrn.training.examples import Examples
 
@@ -54,9 +55,9 @@ def choose(probabilities: Sequence[Sequence[float]], vote: Vote) -> int:
     """
     mean = mean_probabilities(probabilities)
     if vote == "mean":
-        return mean.index(max(mean))
-    ranked = list(zip(votes(probabilities), mean, strict=True))
-    return ranked.index(max(ranked))
+        return best_choice(mean)
+    counts = votes(probabilities)
+    return best_choice([share if count == max(counts) else 0.0 for share, count in zip(mean, counts, strict=True)])
 
 
 def mean_probabilities(probabilities: Sequence[Sequence[float]]) -> list[float]:
@@ -66,7 +67,7 @@ def mean_probabilities(probabilities: Sequence[Sequence[float]]) -> list[float]:
 
 def votes(probabilities: Sequence[Sequence[float]]) -> list[int]:
     """How many runs make each choice; a run whose best choices tie votes for the first of them."""
-    chosen = [list(of_run).index(max(of_run)) for of_run in probabilities]
+    chosen = [best_choice(of_run) for of_run in probabilities]
     return [chosen.count(choice) for choice in range(len(probabilities[0]))]
 
 
@@ -80,6 +81,7 @@ def ensemble(
     encoder: str | Path | None = None,
     allow_download: bool = False,
     allow_pickle: bool = False,
+    format: Format | None = None,
 ) -> Ensemble:
     """Answer a split with several runs together.
 
@@ -89,10 +91,11 @@ def ensemble(
         vote: ``"mean"`` takes the highest mean probability, ``"majority"`` the choice of most runs; see :func:`choose`.
         data: Prepared data. By default each run uses the data that it was trained on; the questions must be the same.
         kg: The runs' graph, if it has moved, or another graph of the same schema.
-        output: A file for the predictions, as JSON lines.
+        output: A file for the predictions; ``-`` is standard output.
         encoder: The text encoder of all runs, if it has moved: a folder or a hub name.
         allow_download: Download a text encoder that is not on this machine. Otherwise the network is never used.
         allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
+        format: Of ``output``: ``"jsonl"`` or ``"csv"``. None: by its name, JSON lines by default.
 
     >>> ensemble(["run", "other-run"]).accuracy  # doctest: +SKIP
     0.64
@@ -106,6 +109,7 @@ def ensemble(
             raise UserError(f"{folder} is named twice; name each run once.")
     if output is not None:
         check_file_writable(Path(output))
+        format = predictions_format(Path(output), format)
     asked = _questions(folders, data, split)
     known = [q.answer for q in asked]
     members, by_run = [], []
@@ -115,13 +119,13 @@ def ensemble(
         require_same_graph(run, prepared)
         probabilities = split_probabilities(Examples(prepared, run), split)
         by_run.append(probabilities)
-        alone = [choose([p], "mean") for p in probabilities]
+        alone = [best_choice(p) for p in probabilities]
         members.append(Member(str(folder), run.config.graph_encoder, _share_right(alone, known)))
     by_question = list(zip(*by_run, strict=True))
     chosen = [choose(p, vote) for p in by_question]
     if output is not None:
         rows = [_row(q, c, p) for q, c, p in zip(asked, chosen, by_question, strict=True)]
-        write_text(Path(output), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        write_predictions(Path(output), rows, format or "jsonl")
     return Ensemble(split, vote, len(asked), _share_right(chosen, known), members)
 
 
@@ -145,11 +149,5 @@ def _share_right(chosen: list[int], known: list[int | None]) -> float | None:
 
 
 def _row(question: Question, chosen: int, probabilities: Sequence[Sequence[float]]) -> dict[str, Any]:
-    labels = [question.label(choice) for choice in range(len(question.choices))]
-    return {
-        "id": question.id,
-        "answerKey": labels[chosen],
-        "choice": question.choices[chosen],
-        "probabilities": dict(zip(labels, mean_probabilities(probabilities), strict=True)),
-        "votes": dict(zip(labels, votes(probabilities), strict=True)),
-    }
+    row = prediction(question, chosen, mean_probabilities(probabilities))
+    return row | {"votes": dict(zip(row["probabilities"], votes(probabilities), strict=True))}

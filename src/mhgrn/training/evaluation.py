@@ -1,5 +1,6 @@
 """Measure a run on a split of prepared data."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from mhgrn.compiled.threads import one_ahead
 from mhgrn.errors import UserError
 from mhgrn.progress import track
 from mhgrn.runs import Run
-from mhgrn.scoring import probabilities
+from mhgrn.scoring import TIED, probabilities
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.examples import Examples
@@ -84,10 +85,9 @@ def count_right(examples: Examples, questions: Sequence[int], live_text: bool, e
         parts = [questions[start : start + size] for start in range(0, len(questions), size)]
         for batch in one_ahead(parts, examples.batch):
             each()
-            score = examples.scores(batch, live_text)
+            score = examples.scores(batch, live_text).double()
             top = score.new_full((len(batch.first),), -torch.inf).scatter_reduce(0, batch.question, score, "amax")
-            # a tie goes to the first choice
-            best = (score == top[batch.question]).nonzero()[:, 0]
+            best = (score >= top[batch.question] + math.log1p(-TIED)).nonzero()[:, 0]  # see best_choice
             chosen = torch.full_like(batch.first, len(score)).scatter_reduce(0, batch.question[best], best, "amin")
             right += int((chosen == batch.answer).sum())
     return right

@@ -1,10 +1,11 @@
 """mhgrn experiments: studies of what the systems can learn."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from mhgrn.printing import strict_json
 
 app = typer.Typer(
     help="Run studies of what the compared systems can and cannot learn.",
@@ -48,4 +49,4 @@ def compositional(
         write_json(file, outcomes.to_dict())
     if plots is not None:
         outcomes.plot(plots)
-    print(json.dumps(outcomes.to_dict(), ensure_ascii=False) if as_json and file is None else outcomes)
+    print(strict_json(outcomes.to_dict()) if as_json and file is None else outcomes)

@@ -1,6 +1,5 @@
 """mhgrn reproduce and mhgrn report: run the paper's experiments."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mhgrn.errors import UserError
+from mhgrn.printing import strict_json
 from mhgrn_reproduction.titles import TRAINED
 
 PANEL = "Reproduce the paper"
@@ -90,7 +90,7 @@ def show_list(as_json: AsJson = False) -> None:
     experiments += [{"name": name, "paper": about.place, "title": about.title} for name, about in PRINTED.items()]
     encoders = {name: TextSettings.named(name).label for name in TextSettings.shipped()}
     if as_json:
-        print(json.dumps({"experiments": experiments, "encoders": encoders}, ensure_ascii=False))
+        print(strict_json({"experiments": experiments, "encoders": encoders}))
         return
     for row in experiments:
         print(f"{row['name']:<15} {row['paper']:<18} {row['title']}")
@@ -132,7 +132,7 @@ def _run(
     seconds = seconds_of(budget) if budget is not None else None
     request = Request(name, encoder, _sources(data, work, kg), results, seeds, names, seconds, jobs, settings or [], force)
     summary = reproduce(request)
-    print(json.dumps(summary, ensure_ascii=False) if as_json else markdown(summary), end="\n" if as_json else "")
+    print(strict_json(summary) if as_json else markdown(summary), end="\n" if as_json else "")
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -184,7 +184,7 @@ def _print_result(
     from mhgrn_reproduction.printed import markdown, save
 
     save(found, folder, draw, replace)
-    print(json.dumps(found, ensure_ascii=False) if as_json else markdown(found), end="\n" if as_json else "")
+    print(strict_json(found) if as_json else markdown(found), end="\n" if as_json else "")
 
 
 def properties(results: Results = RESULTS, as_json: AsJson = False) -> None:
@@ -316,7 +316,7 @@ def table(
     assert name is not None
     found = documents.results_of(results, name, encoder)
     shown = [printed.markdown(each) if "encoder" not in each else tables.markdown(each) for each in found]
-    print(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(shown), end="\n" if as_json else "")
+    print(strict_json(found) if as_json else "\n".join(shown), end="\n" if as_json else "")
 
 
 @app.command()
@@ -336,7 +336,7 @@ def verify(
 
     found = run_again(Request(name, encoder, _sources(data, work, kg), results), cell)
     if as_json:
-        print(json.dumps(found))
+        print(strict_json(found))
     else:
         for split, of in found["splits"].items():
             measured = f", accuracy {of['before']:.2%} → {of['now']:.2%}" if of["before"] is not None else ""
@@ -356,7 +356,7 @@ def report(
     from mhgrn_reproduction.page import write_page
 
     written = write_page(folder, output)
-    print(json.dumps({"page": str(written)}) if as_json else written)
+    print(strict_json({"page": str(written)}) if as_json else written)
 
 
 def _add_experiments() -> None:

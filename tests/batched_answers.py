@@ -16,7 +16,7 @@ def assert_equal(one: Answer, other: Answer) -> None:
     assert one.without_graph == (other.without_graph and pytest.approx(other.without_graph, abs=1e-5))
     assert [(p.facts, p.concepts, p.ties) for p in one.paths] == [(p.facts, p.concepts, p.ties) for p in other.paths]
     assert [p.probability for p in one.paths] == pytest.approx([p.probability for p in other.paths], abs=1e-5)
-    without = [[after for p in answer.paths for after in p.without or ()] for answer in (one, other)]
+    without = [[after for p in answer.paths if p.without for after in (*p.without, p.without_path)] for answer in (one, other)]
     assert without[0] == pytest.approx(without[1], abs=1e-5)
 
 

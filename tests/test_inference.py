@@ -198,18 +198,19 @@ def test_the_text_of_an_answer(qa: QuestionAnswerer) -> None:
     answer = Answer("Where?", "b", {"a": 0.25, "b": 0.75}, [], {"question": [], "choices": {}}, ["nothing was found."])
     assert str(answer).splitlines() == ["Where?", "  → b   75.0%", "    a   25.0%", "    note: nothing was found."]
     facts = [Fact("x_1", "IsA", "y"), Fact("b", "HasA", "y")]
-    two = ReasoningPath("b", facts, ["x_1", "y", "b"], -1.0, 1200, 0.5, [0.7, 0.8])
-    one = ReasoningPath("b", [Fact("x_1", "IsA", "b")], ["x_1", "b"], -1.0, 1, 0.25, [0.75])
-    same = replace(two, ties=1, without=[0.4, 0.4])
+    two = ReasoningPath("b", facts, ["x_1", "y", "b"], -1.0, 1200, 0.5, [0.7, 0.8], 0.6)
+    one = ReasoningPath("b", [Fact("x_1", "IsA", "b")], ["x_1", "b"], -1.0, 1, 0.25, [0.75], 0.75)
+    same = replace(two, ties=1, without=[0.4, 0.4], without_path=0.4)
     shown = replace(answer, paths=[two, one, same], without_graph=0.5, notes=[])
     assert str(shown).splitlines()[3:] == [
         "    because x 1 —IsA→ y ←HasA— b   (50% of attention, one of 1,200 such paths)",
         "      without x 1 —IsA→ y: 75.0% → 70.0%",
         "      without b —HasA→ y: 75.0% → 80.0%",
+        "      without this path: 75.0% → 60.0%",
         "    looked at x 1 —IsA→ b   (25% of attention)",  # taking it away does no harm
         "      without this fact: 75.0% → 75.0%",
         "    because x 1 —IsA→ y ←HasA— b   (50% of attention)",
-        "      without either fact: 75.0% → 40.0%",
+        "      without this path: 75.0% → 40.0%",
         "    without the graph: 75.0% → 50.0%",
     ]
 
@@ -430,19 +431,20 @@ def test_paths_are_shown_that_visit_no_concept_twice(qa: QuestionAnswerer) -> No
 
 
 def test_because_is_said_of_paths_without_which_the_answer_is_less_probable() -> None:
-    def printed(without: list[float] | None) -> str:
-        path = ReasoningPath("sea", [Fact("fish", "AtLocation", "sea")], ["fish", "sea"], 0.0, 1, 0.5, without)
+    def printed(without: float | None) -> str:
+        fact = Fact("fish", "AtLocation", "sea")
+        path = ReasoningPath("sea", [fact], ["fish", "sea"], 0.0, 1, 0.5, None if without is None else [without], without)
         answer = Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [path], {"question": [], "choices": {}})
         return str(answer).splitlines()[3].strip()
 
     chain = "fish —AtLocation→ sea   (50% of attention)"
-    assert printed([0.7]) == f"because {chain}"
-    for without in ([0.7496], [0.75], [0.9], None):  # less than is printed, no effect, the opposite effect, effects off
+    assert printed(0.7) == f"because {chain}"
+    for without in (0.7496, 0.75, 0.9, None):  # less than is printed, no effect, the opposite effect, effects off
         assert printed(without) == f"looked at {chain}"
 
 
 def test_control_characters_of_texts_are_escaped() -> None:
-    path = ReasoningPath("s\x1b", [Fact("f\u202e", "AtLocation", "s\x1b")], ["f\u202e", "s\x1b"], 0.0, 1, 0.5, [0.1])
+    path = ReasoningPath("s\x1b", [Fact("f\u202e", "AtLocation", "s\x1b")], ["f\u202e", "s\x1b"], 0.0, 1, 0.5, [0.1], 0.1)
     answer = Answer("Wh\x1b[2Jere?", "s\nea", {"s\nea": 1.0}, [path], {"question": [], "choices": {}}, ["no\x07te"])
     assert not any(ord(letter) < 32 and letter != "\n" for letter in str(answer))
     assert "\u202e" not in str(answer)

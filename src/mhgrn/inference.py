@@ -119,17 +119,22 @@ class Answer:
         return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
 
     def _matters(self, path: ReasoningPath) -> bool:
-        """Whether the answer is less probable without a fact of the path, by as much as is printed."""
-        return bool(path.without) and self.probabilities[self.choice] - min(path.without or ()) >= PRINTED
+        """Whether the answer is less probable without the path, by as much as is printed."""
+        return bool(path.facts) and path.without_path is not None and self.probabilities[self.choice] - path.without_path >= PRINTED
 
 
 def _shown_effects(path: ReasoningPath) -> list[tuple[str, str]]:
     """What is removed, and the probability without it; one line if all facts of a path have the same effect."""
     left = [f"{after:.1%}" for after in path.without or []]
+    if not left or path.without_path is None:
+        return []
+    whole = [("this path", f"{path.without_path:.1%}")] if len(left) > 1 else []
+    if len({*left, *(after for _, after in whole)}) == 1:
+        return [("this path" if whole else "this fact", left[0])]
     if len(set(left)) == 1:
-        return [({1: "this fact", 2: "either fact"}.get(len(left), "any one of these facts"), left[0])]
+        return [("either fact" if len(left) == 2 else "any one of these facts", left[0]), *whole]
     names = [f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ") for fact in path.facts]
-    return list(zip(names, left, strict=False))
+    return [*zip(names, left, strict=False), *whole]
 
 
 class QuestionAnswerer:
@@ -311,18 +316,24 @@ class QuestionAnswerer:
         return _Decoded(paths, masses)
 
     def _with_effects(self, read: "_Read", decoded: list["_Decoded"], count: int) -> list["_Decoded"]:
-        """Add the effects of the facts of all paths, and keep the ``count`` best paths of each question."""
-        facts = [sorted({fact for path in found.paths for fact in path.facts}) for found in decoded]
+        """Add the effects of all paths and of their facts, and keep the ``count`` best paths of each question."""
+        removed = [
+            sorted({(fact,) for path in found.paths for fact in path.facts} | {tuple(path.facts) for path in found.paths})
+            for found in decoded
+        ]
         graph = read.knowledge.graph
         altered = [
-            AlteredGraphs.of(read.subgraphs[a:b], [_triples(graph, fact) for fact in of_question])
-            for (a, b), of_question in zip(pairwise(read.first), facts, strict=True)
+            AlteredGraphs.of(read.subgraphs[a:b], [{t for fact in facts for t in _triples(graph, fact)} for facts in of_question])
+            for (a, b), of_question in zip(pairwise(read.first), removed, strict=True)
         ]
         result = []
-        for found, of_question, effects in zip(decoded, facts, self._effects(read, altered), strict=True):
+        for found, of_question, effects in zip(decoded, removed, self._effects(read, altered), strict=True):
             without = dict(zip(of_question, effects.without, strict=True))
-            change = {fact: without[fact] - effects.probability for fact in of_question}
-            paths = [replace(path, without=[without[fact] for fact in path.facts]) for path in found.paths]
+            change = {facts[0]: after - effects.probability for facts, after in without.items() if len(facts) == 1}
+            paths = [
+                replace(path, without=[without[fact,] for fact in path.facts], without_path=without[tuple(path.facts)])
+                for path in found.paths
+            ]
             # effects break the ties of attention; rounded, because the last digits of a score depend on the batch
             paths.sort(key=lambda path: (-_share(path), round(sum(change[fact] for fact in set(path.facts)), 6)))
             result.append(found._replace(paths=paths[:count], without_graph=effects.without_graph))

@@ -27,6 +27,7 @@ class ReasoningPath:
     ties: int  # walks of this length into the entity with the same weight that do not pass through the entity before
     probability: float = 0.0  # the share of the model's attention on this walk
     without: list[float] | None = None  # the answer's probability without each fact; None if not computed
+    without_path: float | None = None  # … without all of its facts
 
     def __str__(self) -> str:
         """Return the chain of facts as text."""

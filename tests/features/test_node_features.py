@@ -170,6 +170,22 @@ def test_vectors_of_another_graph_or_damaged_are_refused(graph: KnowledgeGraph, 
         BuiltFeatures(graph, built, encoder)
 
 
+CRAFTED = {
+    "concepts": [np.array([0, 2, 1, 3]), np.array([0, 1, 1, 3]), np.array([-1, 1, 2, 3]), np.array([0, 1, 2, 6])],
+    "vectors": [np.full((4, 3), np.nan, np.float16), np.zeros((4, 3), np.float32), np.zeros((4, 4), np.float16)],
+    "mean": [np.full(3, np.inf, np.float32), np.zeros(4, np.float32), np.zeros((3, 1), np.float32)],
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_crafted_arrays_are_refused(name: str, graph: KnowledgeGraph, built: Path, encoder: TextEncoder) -> None:
+    for array in CRAFTED[name]:
+        np.save(built / f"{name}.npy", array)
+        seal(built)
+        with pytest.raises(UserError, match=rf"{name}\.npy (is damaged|has \d+ entries)"):
+            BuiltFeatures(graph, built, encoder)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e6])
 def test_vectors_that_are_not_finite_are_refused(graph: KnowledgeGraph, tmp_path: Path, wrong: float) -> None:
     request = Request(graph, np.arange(3), {"from": "vectors"})

@@ -1,7 +1,9 @@
 """Many different questions about the small graph, and the answers of many threads to them."""
 
+import gc
 import itertools
 import random
+import resource
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -66,3 +68,24 @@ def threads_agree(root: Path, count: int, threads: int = 16) -> Iterator[str]:
         yield from (f"{label}: {asked[number]}" for number, found in results if found != expected[number])
         afterwards = [answer(of_threads, one) for one in asked]
         yield from (f"{label}, afterwards: {asked[n]}" for n in range(count) if afterwards[n] != expected[n])
+
+
+def memory_of_asks(root: Path, count: int, size: int) -> tuple[int, int]:
+    """The memory of this process, in bytes, after the first half of ``count`` random long questions and after all of them."""
+    torch.set_num_threads(1)
+    hush_compiler()
+    root.mkdir(exist_ok=True)
+    answerer = QuestionAnswerer(Run.load(Folders.make(root).run))
+    dice = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyz '-?é"
+    memory = []
+    for number in range(count):
+        pieces = ("".join(dice.choices(letters, k=100)) for _ in range(4))
+        texts = [piece * (dice.randint(1, size if i else 10 * size) // 100) for i, piece in enumerate(pieces)]
+        question, *choices = (f"{text} {number} {i}" for i, text in enumerate(texts))
+        facts = [(f"{texts[0][:20]} {number}", "IsA", "animal")] if number % 4 == 0 else ()
+        answerer.ask(question, choices, facts, effects=number % 8 == 0)
+        if number == count // 2 or number == count - 1:
+            gc.collect()
+            memory.append(int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize())
+    return memory[0], memory[1]

@@ -65,3 +65,16 @@ def test_a_declared_csv_is_prepared_and_answered(here: Command, project: Project
     answered = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
     assert [row["id"] for row in answered] == ["1", "2"]
     assert {row["choice"] for row in answered} <= {"oven", "refrigerator", "bakery", "sea"}
+
+
+def test_one_file_is_divided_into_splits(here: Command, refused: Refused, project: Project, tmp_path: Path) -> None:
+    """Without --split all questions are test questions; preparing and training say how to divide them."""
+    file, hint = tmp_path / "q.jsonl", "prepare them with --split 0.8,0.1,0.1."
+    lines = [{"question": f"Where is milk {i}?", "choices": ["oven", "refrigerator"], "answer": "oven"} for i in range(10)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    outcome = here("prepare", file, "--kg", project.graph, "-o", tmp_path / "data")
+    assert outcome.out.endswith(f"All questions are in the split test. To divide the questions of one file into splits, {hint}\n")
+    refused(["train", "--data", f"{tmp_path}/data", "-o", f"{tmp_path}/run"], [f"{tmp_path}/data has no split 'train'", hint])
+    outcome = here("prepare", file, "--kg", project.graph, "-o", tmp_path / "data", "--split", "0.8,0.1,0.1", "--force")
+    assert outcome.out.startswith(f"{tmp_path}/data: 8 train, 1 dev, 1 test questions, 20 statements")
+    assert "--split" not in outcome.out

@@ -1,6 +1,7 @@
 """The content of drawings: only facts of the graph, within the limits, and the best-connected nodes."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -181,3 +182,11 @@ def test_more_concepts_than_nodes_are_refused() -> None:
         picture_of_concepts(LINE, ["a", "b", "c", "a"], limits=PictureLimits(2, 9))
     with pytest.raises(UserError, match="'zebra' is not a concept"):
         picture_of_concepts(LINE, ["zebra"])
+
+
+@pytest.mark.parametrize("hops", [0, -1, 10**9, 1.5])
+def test_impossible_hops_and_limits_are_refused(starter_graph: KnowledgeGraph, hops: Any) -> None:
+    with pytest.raises(UserError, match="it should be an integer from 1 to 16"):
+        picture_of_concepts(starter_graph, ["child"], hops)
+    with pytest.raises(UserError, match="the largest number of nodes is -5; it should be 1 or more"):
+        PictureLimits(-5)

@@ -13,6 +13,8 @@ from mhgrn.printing import shortened
 from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 
+MOST_HOPS = 16  # of a neighborhood
+
 Edge = tuple[int, int, int]  # head, relation, tail, as numbers of a subgraph or of a graph
 Gathered = tuple[int, int, tuple[int, ...]]  # head, tail, relations
 
@@ -23,6 +25,11 @@ class PictureLimits:
 
     nodes: int = 40
     arrows: int = 80  # facts with the same head and tail share an arrow
+
+    def __post_init__(self) -> None:
+        for name, value in (("nodes", self.nodes), ("arrows", self.arrows)):
+            if not isinstance(value, int) or value < 1:
+                raise UserError(f"the largest number of {name} is {shortened(value)}; it should be 1 or more.")
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,8 @@ def picture_of_concepts(
     If not all nodes fit, each column gets an equal share. Nodes with more neighbors in the previous column have priority, then
     nodes whose facts with that column have more weight.
     """
+    if not isinstance(hops, int) or not 1 <= hops <= MOST_HOPS:
+        raise UserError(f"hops is {shortened(hops)}; it should be an integer from 1 to {MOST_HOPS}.")
     asked = list(dict.fromkeys(graph.id(concept) for concept in concepts))
     if len(asked) > limits.nodes:
         raise UserError(f"{len(asked)} concepts do not fit into a drawing of {limits.nodes} nodes; raise --max-nodes.")

@@ -195,6 +195,7 @@ def test_all_moved_together_is_found(world: World, tmp_path: Path, monkeypatch: 
     data = find_data(new / "run")
     assert data.folder.resolve() == new / "data"
     assert evaluate(loaded, data, "dev") == expected
+    assert data.load_graph().folder == loaded.graph.folder
     monkeypatch.chdir(new)
     assert evaluate("run", "data", "dev") == expected
 

@@ -22,6 +22,7 @@ from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_json
+from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredArray, StoredFolder, parse_json, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.schema import MAX_RELATIONS
@@ -219,10 +220,26 @@ class PreparedData:
         self._is_checked[first:last] = True
 
     def load_graph(self, folder: str | Path | None = None) -> KnowledgeGraph:
-        """Load the graph of this data, from ``folder`` if it has moved. Another graph is refused."""
-        place = Path(folder) if folder is not None else Path(self.about["graph"])
-        if not place.exists():
-            raise UserError(f"the graph of {self.folder} is not at {place} any more; name its folder with --kg.")
+        """Load the graph of this data. Another graph is refused.
+
+        Args:
+            folder: The graph's folder. None: where it was relative to this data, or where it was when the data was prepared.
+        """
+        stored = self.about["graph"]
+        found = [Path(folder)] if folder is not None else list(places(self.folder, self.about.get("graph_relative"), stored))
+        if not found or not found[0].exists():
+            where = shortened(Path(stored if folder is None else folder))
+            raise UserError(f"the graph of {self.folder} is not at {where} any more; name its folder with --kg.")
+        problem: UserError | None = None
+        for place in found:
+            try:
+                return self._fitting_graph(place)
+            except UserError as error:
+                problem = error
+        assert problem is not None
+        raise problem
+
+    def _fitting_graph(self, place: Path) -> KnowledgeGraph:
         graph = KnowledgeGraph.load(place)
         if graph.fingerprint != self.about["graph_fingerprint"]:
             raise UserError(f"{self.folder} was prepared from another graph than {place}; prepare the questions again.")
@@ -397,6 +414,7 @@ def prepare(
             "splits": counts,
             "statements": total,
             "graph": str(graph.folder.absolute()),
+            "graph_relative": relative_place(graph.folder, folder),
             "graph_fingerprint": graph.fingerprint,
             "relations": len(graph.schema),
             "settings": settings,

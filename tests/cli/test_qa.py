@@ -237,6 +237,6 @@ def test_predictions_are_printed_or_written_as_csv(project: Project, here: Comma
         assert [row["answerKey"] for row in table] == [row["answerKey"] for row in rows]
         for row, of in zip(table, rows, strict=True):
             assert {label: float(row[f"probability {label}"]) for label in of["probabilities"]} == of["probabilities"]
-    refused = here("predict", project.run, questions, "-o", tmp_path / "answers.csv", "--format", "jsonl")
+    refused = here("predict", project.run, questions, "-o", tmp_path / "new.csv", "--format", "jsonl")
     assert refused.code == 2
     assert "would hold JSON lines" in refused.err

@@ -2,10 +2,11 @@
 
 import math
 import os
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.config import Config
@@ -102,8 +103,18 @@ def build_model(config: Config, encoder: TextEncoder, feature_dim: int, num_rela
 
 def empty_model(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> KnowledgeAwareQA:
     """The model of :func:`build_model` without memory for its parameters, which have only a shape."""
-    with torch.device("meta"):
+    with torch.device("meta"), _NoInitialValues():
         return assemble(config, encoder.sentence_dim, _dims(config, encoder, feature_dim, num_relations))
+
+
+class _NoInitialValues(TorchFunctionMode):
+    """Draw no numbers for tensors that store none. torch would load its compiler for that, which takes a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func in (Tensor.normal_, Tensor.uniform_) or getattr(func, "__module__", None) == nn.init.__name__:
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
 
 
 def _dims(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> Dims:

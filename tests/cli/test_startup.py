@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from harness import Project
 
 CHILD = """
 import sys
@@ -37,17 +38,17 @@ def imported_by(*args: str) -> set[str]:
     return set(done.stdout.split("IMPORTED", 1)[1].split())
 
 
-def test_ask_imports_only_what_an_answer_needs() -> None:
-    question = ["ask", "starter", "Where would a child sit at a desk?", "-c", "schoolroom", "-c", "patio"]
-    imported_by(*question)  # trains the model and compiles the kernels, if they are not there
+def test_ask_imports_only_what_an_answer_needs(project: Project) -> None:
+    question = ["ask", str(project.run), "Where would a child sit at a desk?", "-c", "schoolroom", "-c", "patio"]
+    imported_by(*question)  # compiles the kernels, if they are not there
     found = imported_by(*question)
-    assert not found & (NEVER | {"rich"})
+    assert found & (NEVER | {"rich"}) == set()
     assert not {name for name in found if name.startswith(("mhgrn.training", "mhgrn_reproduction"))}
 
 
 @pytest.mark.parametrize("args", [["--help"], ["kg", "--help"], ["ask", "--help"], ["--version"]], ids=" ".join)
 def test_help_imports_nothing_slow(args: list[str]) -> None:
-    assert not imported_by(*args) & (NEVER | ONLY_FOR_MODELS)
+    assert imported_by(*args) & (NEVER | ONLY_FOR_MODELS) == set()
 
 
 def test_the_process_ends_with_the_command_s_code_and_output() -> None:

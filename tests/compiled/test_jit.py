@@ -16,6 +16,7 @@ from numba.core.registry import CPUDispatcher
 
 import mhgrn
 from mhgrn.compiled.jit import KEPT, PACKAGE, kernel_sources
+from read_only import make_read_only, make_writable, run_obeying_permissions
 
 MOST_ARGUMENTS = 10
 
@@ -69,3 +70,23 @@ def test_a_constant_of_another_file_is_never_stale(tmp_path: Path) -> None:
     (package / "constants.py").write_text("FACTOR = 3\n")
     assert run() == ("63", True)
     assert len(list((tmp_path / "cache" / "kernels").iterdir())) == KEPT
+
+
+def test_a_cache_that_cannot_be_written_is_named_once(tmp_path: Path) -> None:
+    code = (
+        "from mhgrn.compiled.jit import kernel\n"
+        "@kernel\ndef double(x):\n    return 2 * x\n"
+        "@kernel\ndef half(x):\n    return x // 2\n"
+        "print(double(21), half(84))"
+    )
+    (tmp_path / "probe.py").write_text(code, encoding="utf-8")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    make_read_only(cache)
+    try:
+        done = run_obeying_permissions(tmp_path / "probe.py", environment={"MHGRN_CACHE": str(cache)})
+    finally:
+        make_writable(cache)
+    assert (done.returncode, done.stdout) == (0, "42 42\n")
+    assert done.stderr.count("cannot be stored") == 1
+    assert str(cache) in done.stderr

@@ -65,14 +65,20 @@ class Starter:
 
 
 def starter_run() -> Path:
-    """The run folder of the starter model. Trains it if it is not there."""
+    """The run folder of the starter model. Trains it if it is not there. A trained one is only read."""
     from mhgrn.progress import say
     from mhgrn.runs import MARKER, read_about
 
     folder = cache_folder()
     run = folder / "run"
+
+    def is_trained() -> bool:
+        return (run / MARKER).is_file() and bool(read_about(run).get("finished"))
+
+    if is_trained():
+        return run
     with locked(folder.with_name(f".{folder.name}.lock"), wait=True):
-        if not (run / MARKER).is_file() or not read_about(run).get("finished"):
+        if not is_trained():
             say(f"training the starter model once, into {folder} …")
             starter = Starter.build(folder)
             resume_or_train(starter.data, starter.config(), run, starter.graph)

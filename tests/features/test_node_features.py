@@ -1,6 +1,8 @@
 """Node features: every concept gets its own row, in any order of requests."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -342,3 +344,17 @@ def test_threads_get_the_rows_they_ask_for(monkeypatch: pytest.MonkeyPatch, eage
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(8)))
+
+
+def test_another_thread_may_add_what_is_missing(
+    graph: KnowledgeGraph, encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, exact = NameFeatures(graph, encoder), NameFeatures(graph, encoder).rows(torch.tensor([3, 1]))
+
+    @contextmanager
+    def after_another_thread() -> Iterator[None]:
+        features._known().add(np.array([1, 3]), exact[[1, 0]])
+        yield
+
+    monkeypatch.setattr(features, "_lock", after_another_thread())
+    assert torch.equal(features.rows(torch.tensor([3, 1])), exact)

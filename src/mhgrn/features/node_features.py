@@ -120,8 +120,9 @@ class NodeFeatures:
         if len(places) and places.min() < 0:
             with self._lock:
                 table = self._with_room()
-                missing = self._missing(concepts)
-                table.add(missing, self.compute_each(missing))
+                missing = self._missing(concepts)  # another thread may have added some, or all
+                if len(missing):
+                    table.add(missing, self.compute_each(missing))
             places = table.find(concepts)
         return table.rows.index_select(0, torch.from_numpy(places))  # several times faster than indexing
 

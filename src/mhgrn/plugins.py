@@ -24,6 +24,10 @@ from mhgrn.printing import shortened, shown
 T = TypeVar("T")
 
 
+class MissingPlugin(UserError):
+    """No installed package has a plug-in of this name."""
+
+
 class Plugins(Generic[T]):
     """All plug-ins of one kind.
 
@@ -66,7 +70,17 @@ class Plugins(Generic[T]):
     def check(self, name: object) -> None:
         """Raise a :class:`~mhgrn.errors.UserError` if no plug-in has this name."""
         if not isinstance(name, str) or (name not in self.built_in() and name not in self.entry_points()):
-            raise UserError(f"unknown {self.kind} {shortened(name)}.{did_you_mean(shown(name), self.names())}")
+            raise MissingPlugin(
+                f"unknown {self.kind} {shortened(name)}.{did_you_mean(shown(name), self.names())}"
+                f" A {self.kind} of another package can be used once that package is installed."
+            )
+
+    def package_of(self, name: str) -> str | None:
+        """The distribution of another package that has this plug-in; None for a built-in one."""
+        if name in self.built_in():
+            return None
+        point = self.entry_points().get(name)
+        return point.dist.name if point is not None and point.dist is not None else None
 
     def load(self, name: str) -> T:
         """The plug-in of this name, imported."""

@@ -24,6 +24,7 @@ from mhgrn.io.stored import StoredFolder, read_folder
 from mhgrn.io.tensors import save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
+from mhgrn.plugins import MissingPlugin
 from mhgrn.printing import shortened
 from mhgrn.settings import validation_message
 from mhgrn.subgraphs.extract import SubgraphLimits
@@ -261,6 +262,7 @@ def describe(
         "relative": {name: place for name, place in relative.items() if place is not None},
         "versions": {name: version(name) for name in ("mhgrn", "torch", "transformers", "numpy")}
         | {"python": platform.python_version()},
+        **({"graph_encoder_package": package} if (package := graph_encoders.package_of(config.graph_encoder)) else {}),
     }
 
 
@@ -385,6 +387,10 @@ def _checked(stored: StoredFolder) -> dict[str, Any]:
 def _restored(folder: Path, about: dict[str, Any]) -> Config:
     try:
         return Config.restore(about["config"])
+    except MissingPlugin as error:
+        package = about.get("graph_encoder_package")
+        from_where = f"the package {shortened(package, 80)}" if isinstance(package, str) else "the package that has it"
+        raise UserError(f"{folder / MARKER}: {error} Install {from_where}, with which this run was trained.") from None
     except UserError as error:
         by, now = about.get("versions", {}).get("mhgrn"), version("mhgrn")
         advice = (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,11 @@ def test_another_package_s_encoder_from_the_command_line(package: Path, own: Pro
     assert trained.code == 0, trained
     evaluated = json.loads(here("eval", tmp_path / "run", "--split", "dev", "--json").out)
     assert evaluated["accuracy"] == json.loads(trained.out)["dev_accuracy"]
+    shutil.rmtree(package)  # uninstalled
+    refused = here("eval", tmp_path / "run", "--split", "dev")
+    assert refused.code == 2
+    assert "unknown graph encoder 'mean-nodes'" in refused.err
+    assert "Install the package 'my_package', with which this run was trained." in refused.err
 
 
 def test_another_package_s_encoder_is_trained_evaluated_and_asked(

@@ -14,6 +14,7 @@ import torch
 
 from forking import hush_compiler
 from hostile.folders import Folders, comparable
+from mhgrn.grounding import grounder
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import Run
@@ -70,8 +71,16 @@ def threads_agree(root: Path, count: int, threads: int = 16) -> Iterator[str]:
         yield from (f"{label}, afterwards: {asked[n]}" for n in range(count) if afterwards[n] != expected[n])
 
 
-def memory_of_asks(root: Path, count: int, size: int) -> tuple[int, int]:
-    """The memory of this process, in bytes, after the first half of ``count`` random long questions and after all of them."""
+def memory_of_asks(root: Path, count: int, size: int, cached: int = grounder.CACHED) -> tuple[int, int]:
+    """The memory of this process, in bytes, after the first half of ``count`` random long questions and after all of them.
+
+    Args:
+        root: a folder to work in.
+        count: number of questions.
+        size: characters of a choice, at most; a question has ten times as many.
+        cached: bytes that the grounder may cache. With few, a short test sees what is kept elsewhere.
+    """
+    grounder.CACHED = cached
     torch.set_num_threads(1)
     hush_compiler()
     root.mkdir(exist_ok=True)

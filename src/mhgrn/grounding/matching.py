@@ -305,7 +305,8 @@ class _Memo(dict[str, Value]):
 
     def __missing__(self, key: str) -> Value:
         value = self[key] = self._function(key)
-        self.size += getsizeof(key) + getsizeof(value) + ENTRY
+        parts = sum(map(getsizeof, value)) if isinstance(value, tuple) else 0
+        self.size += getsizeof(key) + getsizeof(value) + parts + ENTRY
         return value
 
 

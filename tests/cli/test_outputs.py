@@ -131,3 +131,17 @@ def test_standard_output_that_the_shell_appends_to_is_not_truncated(project: Pro
             command = [sys.executable, "-c", code, *map(str, arguments(project, FILES["kg draw"])), "-o", place]
             subprocess.run(command, stdout=appended, check=True, stderr=subprocess.DEVNULL)
         assert log.read_text(encoding="utf-8").startswith("before\n<?xml")
+
+
+def test_features_are_reused_and_replaced_only_with_force(here: Command, project: Project, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("child 1 2\ndesk 3 4\n", encoding="utf-8")
+    build = ["features", "build", project.graph, "--from", "vectors", tmp_path / "words.txt", "-o", tmp_path / "made"]
+    assert here(*build).code == 0
+    assert "is up to date" in here(*build).err
+    before = contents(tmp_path / "made")
+    refused = here(*build, "--exact-names")
+    assert refused.code == 2
+    assert "exists; name another folder, or replace it with --force" in refused.err
+    assert contents(tmp_path / "made") == before
+    assert here(*build, "--exact-names", "--force").code == 0
+    assert contents(tmp_path / "made") != before

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson, DataGraph, Dataset, Force, Image, MaxNodes, Prepared, Questions, folder_to_write
-from mhgrn.cli._output import check_one_output, show_written
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import check_one_output, show, show_json, show_written
 
 app = typer.Typer(help="Check questions, draw and count prepared subgraphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -27,15 +26,15 @@ def check(
 
     found = check_questions(questions, dataset)
     if as_json:
-        print(strict_json(asdict(found)))
+        show_json(asdict(found))
     else:
         for split, counts in found.splits.items():
             fewest, most = counts.choices
             choices = f"{fewest}" if fewest == most else f"{fewest}–{most}"
-            print(f"{split:<6}{counts.questions:>9,} questions, {choices} choices, {counts.answered:,} with answers")
+            show(f"{split:<6}{counts.questions:>9,} questions, {choices} choices, {counts.answered:,} with answers")
         total = sum(counts.questions for counts in found.splits.values())
         repeated = f"{found.repeated:,} of them in more than one split" if found.repeated else "none in more than one split"
-        print(f"in all{total:>9,} questions, {repeated}; {found.statements:,} statements ({found.dataset})")
+        show(f"in all{total:>9,} questions, {repeated}; {found.statements:,} statements ({found.dataset})")
     if found.problems:
         many = len(found.problems)
         more = [f"… and {many - SHOWN:,} more"] if many > SHOWN else []
@@ -101,4 +100,7 @@ def report(
     made = make_report(PreparedData.load(prepared), hops, kg)
     if output is not None:
         save_report(made, output)
-    print(strict_json(made.to_dict()) if as_json else made)
+    if as_json:
+        show_json(made.to_dict())
+    else:
+        show(made)

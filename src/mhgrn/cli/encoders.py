@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Train"
 
@@ -22,7 +22,7 @@ def encoders(
 
     entries = catalogue(sentence_dim, feature_dim, relations)
     if as_json:
-        print(strict_json([asdict(entry) for entry in entries]))
+        show_json([asdict(entry) for entry in entries])
         return
-    print(f"parameters at sentence width {sentence_dim}, feature width {feature_dim}, {relations} relations and their reverses")
-    print("\n".join(str(entry) for entry in entries))
+    show(f"parameters at sentence width {sentence_dim}, feature width {feature_dim}, {relations} relations and their reverses")
+    show("\n".join(str(entry) for entry in entries))

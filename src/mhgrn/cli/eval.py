@@ -1,7 +1,7 @@
 """mhgrn eval: measure a run's accuracy."""
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFeatures, RunFolder, RunGraph, Split
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Train"
 
@@ -30,7 +30,7 @@ def eval(
         say(f"note: the data at {loaded.folder} has changed since {run} was trained on it.")
     result = evaluate(trained, loaded, split)
     if as_json:
-        print(strict_json(result))
+        show_json(result)
         return
     baseline = f"edge-count baseline {result['most_edges']:.1%}"
-    print(f"{split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions ({baseline})")
+    show(f"{split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions ({baseline})")

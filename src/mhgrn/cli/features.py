@@ -1,14 +1,13 @@
 """mhgrn features: build node features for a graph."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, GraphFolder, folder_to_write
-from mhgrn.printing import strict_json
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Force, GraphFolder, folder_to_write
+from mhgrn.cli._output import show, show_json
 
 if TYPE_CHECKING:
     from mhgrn.features import FeatureFolder, FeatureSource
@@ -21,11 +20,12 @@ app = typer.Typer(help="Build node features: a vector for each concept of a grap
 def sources() -> None:
     """List the sources of node features, those of installed packages included."""
     from mhgrn.features.loading import FEATURE_SOURCES
+    from mhgrn.progress import say
 
-    found = FEATURE_SOURCES.load_usable(lambda error: print(f"mhgrn: {error}", file=sys.stderr))
+    found = FEATURE_SOURCES.load_usable(lambda error: say(f"mhgrn: {error}"))
     width = max(map(len, found))
     for name, source in found.items():
-        print(f"{name:<{width}}  {source.summary}")
+        show(f"{name:<{width}}  {source.summary}")
 
 
 @app.command()
@@ -83,6 +83,7 @@ def build(
     ] = None,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Build a features folder and print the setting that uses it. An interrupted build from triples or names resumes."""
@@ -128,7 +129,7 @@ def build(
             return
     else:
         made = source(loaded, checked)
-    _print(made.build(output, only or ()), as_json)
+    _print(made.build(output, only or (), force), as_json)
 
 
 def _built_in() -> "dict[str, type[FeatureSource]]":
@@ -158,7 +159,10 @@ def _validated(source: "type[FeatureSource]", given: dict[str, object]) -> Any:
 
 def _print_estimate(expected: "Estimate", as_json: bool) -> None:
     about = {"to_encode": expected.items, "rate": expected.rate, "seconds": expected.seconds, "bytes": expected.bytes}
-    print(strict_json(about) if as_json else expected)
+    if as_json:
+        show_json(about)
+    else:
+        show(expected)
 
 
 def _print(made: "FeatureFolder", as_json: bool) -> None:
@@ -166,9 +170,9 @@ def _print(made: "FeatureFolder", as_json: bool) -> None:
     setting = f"features={place}"
     if as_json:
         counts = {key: about[key] for key in ("dim", "concepts", "asked", "covered")} | {"missing": made.missing}
-        print(strict_json({"features": str(place), **counts, "setting": setting, "source": about["source"]}))
+        show_json({"features": str(place), **counts, "setting": setting, "source": about["source"]})
         return
-    print(f"{place}: {about['covered']:,} of {about['asked']:,} concepts have a vector of {about['dim']} numbers")
+    show(f"{place}: {about['covered']:,} of {about['asked']:,} concepts have a vector of {about['dim']} numbers")
     if made.missing:
-        print(f"{made.missing:,} have none; a vector made from their names is used instead")
-    print(f"to use them: mhgrn train --set {shlex.quote(setting)} …")
+        show(f"{made.missing:,} have none; a vector made from their names is used instead")
+    show(f"to use them: mhgrn train --set {shlex.quote(setting)} …")

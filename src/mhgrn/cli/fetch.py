@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Data"
 
@@ -41,7 +41,7 @@ def fetch(
 
     fetched = fetch_data(what, to, mirror, release, extra or ())
     if as_json:
-        print(strict_json({"folder": str(to or what), "files": [file.to_dict() for file in fetched]}))
+        show_json({"folder": str(to or what), "files": [file.to_dict() for file in fetched]})
         return
     for file in fetched:
-        print(f"{file.path}: {file.size:,} bytes, SHA-256 {file.sha256} ({file.checked})")
+        show(f"{file.path}: {file.size:,} bytes, SHA-256 {file.sha256} ({file.checked})")

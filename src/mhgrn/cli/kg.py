@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson, Force, GraphFolder, Image, MaxNodes, Output
-from mhgrn.cli._output import check_one_output, show_written
-from mhgrn.printing import printable, strict_json
+from mhgrn.cli._output import check_one_output, show_json, show_written
+from mhgrn.cli._output import show as show_text
 
 app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -103,9 +103,9 @@ def build(
     if report.bad > len(report.bad_rows):
         say(f"left out: {report.bad - len(report.bad_rows):,} more malformed rows")
     if as_json:
-        print(strict_json({"graph": str(output), "concepts": len(graph), "facts": graph.fact_count, "report": report.to_dict()}))
+        show_json({"graph": str(output), "concepts": len(graph), "facts": graph.fact_count, "report": report.to_dict()})
         return
-    _print(f"{output}: {len(graph):,} concepts, {graph.fact_count:,} facts from {report.rows:,} rows")
+    show_text(f"{output}: {len(graph):,} concepts, {graph.fact_count:,} facts from {report.rows:,} rows")
     left_out = {
         "duplicates": report.duplicates,
         "self-loops": report.self_loops,
@@ -116,7 +116,7 @@ def build(
         "relations outside the schema": report.other_relations.total(),
         "malformed": report.bad,
     }
-    print("left out: " + (", ".join(f"{count:,} {why}" for why, count in left_out.items() if count) or "nothing"))
+    show_text("left out: " + (", ".join(f"{count:,} {why}" for why, count in left_out.items() if count) or "nothing"))
 
 
 @app.command()
@@ -134,12 +134,12 @@ def show(
     check_concepts(loaded, concept)
     facts = loaded.facts_of(concept)
     if as_json:
-        print(strict_json(facts[:limit]))
+        show_json(facts[:limit])
         return
     for fact in facts[:limit]:
-        _print(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
+        show_text(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
     if len(facts) > limit:
-        print(f"… and {len(facts) - limit:,} more (--limit)")
+        show_text(f"… and {len(facts) - limit:,} more (--limit)")
 
 
 @app.command()
@@ -160,10 +160,10 @@ def export(graph: GraphFolder, output: Output, force: Force = False, as_json: As
     again = f"mhgrn kg build {facts} --schema {schema} --concepts {concepts}"
     again = " ".join([again, *(flag for flag, used in flags.items() if used), "-o GRAPH"])
     if as_json:
-        print(strict_json({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again}))
+        show_json({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again})
         return
-    _print(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
-    _print(f"to build it again: {again}")
+    show_text(f"{output}: {loaded.fact_count:,} facts, {len(loaded):,} concepts")
+    show_text(f"to build it again: {again}")
 
 
 @app.command("shuffle-relations")
@@ -185,9 +185,9 @@ def shuffle_relations(
     shuffled.save(output)
     ConceptIndex.of(shuffled)
     if as_json:
-        print(strict_json({"folder": str(output), "facts": shuffled.fact_count}))
+        show_json({"folder": str(output), "facts": shuffled.fact_count})
     else:
-        _print(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
+        show_text(f"{output}: {shuffled.fact_count:,} facts with shuffled relations")
 
 
 @app.command()
@@ -199,9 +199,9 @@ def stats(graph: GraphFolder, as_json: AsJson = False) -> None:
     loaded = KnowledgeGraph.load(graph)
     found = Statistics.of(loaded)
     if as_json:
-        print(strict_json(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]}))
+        show_json(found.to_dict() | {"fingerprint": loaded.fingerprint, "source": loaded.about["source"]})
         return
-    _print(str(found))
+    show_text(str(found))
 
 
 @app.command()
@@ -221,7 +221,10 @@ def path(
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, source, target)
     found = find_paths(loaded, source, target, max_hops, limit)
-    _print(strict_json(found.to_dict()) if as_json else str(found))
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show_text(str(found))
 
 
 @app.command()
@@ -251,9 +254,9 @@ def merge(
     before = sum(graph.fact_count for graph in loaded)
     if as_json:
         about = {"graph": str(output), "concepts": len(joined), "facts": joined.fact_count, "facts_before": before}
-        print(strict_json(about | {"schema": joined.schema.name, "relations": len(joined.schema)}))
+        show_json(about | {"schema": joined.schema.name, "relations": len(joined.schema)})
         return
-    _print(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")
+    show_text(f"{output}: {len(joined):,} concepts, {joined.fact_count:,} facts from {before:,} in {len(loaded)} graphs")
 
 
 @app.command()
@@ -283,8 +286,3 @@ def draw(
     picture = picture_of_concepts(loaded, concepts, hops, PictureLimits(max_nodes, max_arrows))
     draw(picture, output)
     show_written(output, picture.shown, {"file": str(output), **picture.counts} if as_json else None)
-
-
-def _print(text: str) -> None:
-    """Print a text with names that may be hostile. JSON stays JSON with the same content."""
-    print(printable(text, keep="\n"))

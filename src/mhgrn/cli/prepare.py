@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson, Dataset, Force, Output, Questions
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Data"
 
@@ -63,6 +63,8 @@ def prepare(
 
     threads = workers or PrepareOptions.workers
     options = PrepareOptions(statement, max_nodes, max_degree, threads, dataset, max_facts, _shares(split), seed)
+    if seed and split is None:
+        raise UserError("--seed is the seed of --split; add --split, or remove --seed.")
     check_replaceable(output, MARKER, HOLDS, force)
     if report is not None:
         check_report_folder(report, force)
@@ -73,15 +75,15 @@ def prepare(
         save_report(make_report(data, kg=kg), report)
     about = data.about
     if as_json:
-        print(strict_json({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}}))
+        show_json({"prepared": str(output), **{k: about[k] for k in ("splits", "statements", "settings", "report")}})
         return
     splits = ", ".join(f"{count:,} {split}" for split, count in about["splits"].items())
-    print(f"{output}: {splits} questions, {about['statements']:,} statements ({about['settings']['statement']})")
+    show(f"{output}: {splits} questions, {about['statements']:,} statements ({about['settings']['statement']})")
     for name, value in about["report"].items():
         shown = ", ".join(f"{k} {v:,}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,}"
-        print(f"  {name}: {shown}")
+        show(f"  {name}: {shown}")
     if list(about["splits"]) == ["test"]:
-        print(f"  All questions are in the split test. {DIVIDE_HINT}")
+        show(f"  All questions are in the split test. {DIVIDE_HINT}")
 
 
 def _shares(split: str | None) -> list[float] | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, ConfigFile, DataGraph, RunEncoder, Settings, folder_to_write
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Train"
 
@@ -50,6 +50,6 @@ def train(
         return
     metrics = run.about.get("metrics", {})
     if as_json:
-        print(strict_json({"run": str(output), **metrics}))
+        show_json({"run": str(output), **metrics})
     elif metrics:
-        print(f"{output}: dev accuracy {metrics['dev_accuracy']:.1%} (epoch {metrics['epoch']})")
+        show(f"{output}: dev accuracy {metrics['dev_accuracy']:.1%} (epoch {metrics['epoch']})")

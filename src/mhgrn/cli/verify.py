@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import AsJson
-from mhgrn.printing import strict_json
+from mhgrn.cli._output import show, show_json
 
 PANEL = "Data"
 
@@ -30,10 +30,10 @@ def verify(
     damaged = [(path, why) for path, why in looked_at if why]
     if as_json:
         found = [{"file": str(path), "problem": why} for path, why in damaged]
-        print(strict_json({"files": len(looked_at), "damaged": found}))
+        show_json({"files": len(looked_at), "damaged": found})
     else:
         for path, why in damaged:
-            print(f"{path} {why}.")
-        print(f"{len(looked_at):,} files checked, " + (f"{len(damaged):,} damaged." if damaged else "all as they were written."))
+            show(f"{path} {why}.")
+        show(f"{len(looked_at):,} files checked, " + (f"{len(damaged):,} damaged." if damaged else "all as they were written."))
     if damaged:
         raise typer.Exit(1)

@@ -11,11 +11,10 @@ from pydantic import Field
 from torch import Tensor
 
 from mhgrn.features.accumulate import Accumulator
-from mhgrn.features.folder import HOLDS, MARKER, FeatureFolder, Request
+from mhgrn.features.folder import FeatureFolder, Request
 from mhgrn.features.source import FeatureSource
 from mhgrn.features.verbalize import BATCH
 from mhgrn.io.fingerprint import fingerprint
-from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar, say
 from mhgrn.settings import NoEffect
@@ -64,11 +63,10 @@ class ResumableBuild:
         left = self.items if left is None else left
         return Estimate(left, rate, left / rate, len(self.request.concepts) * (self.dim * 6 + 16))
 
-    def build(self, folder: str | Path | None) -> FeatureFolder:
+    def build(self, folder: str | Path | None, force: bool = True) -> FeatureFolder:
         """Encode all items and write the folder. An interrupted build of the same request is resumed."""
-        place = check_replaceable(self.request.place(folder), MARKER, HOLDS)
-        if (found := self.request.finished(place)) is not None:
-            say(f"{place} is up to date.")
+        place, found = self.request.find(folder, force)
+        if found is not None:
             return found
         # another step size would add the same vectors in another order, which changes the last digits
         key = fingerprint(self.request.key, STEP, BATCH)
@@ -126,8 +124,8 @@ class EncodedSource(FeatureSource):
         """The work of a build: to estimate it, or to do it."""
         raise NotImplementedError
 
-    def build(self, folder: str | Path | None = None, only: Iterable[str | Path] = ()) -> FeatureFolder:
-        return self.plan(only).build(folder)
+    def build(self, folder: str | Path | None = None, only: Iterable[str | Path] = (), force: bool = True) -> FeatureFolder:
+        return self.plan(only).build(folder, force)
 
     def encoder_identity(self) -> dict[str, str]:
         return {"name": self.encoder.settings.encoder, "weights": self.encoder.identity()["weights"]}

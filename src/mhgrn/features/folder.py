@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError
 from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.fingerprint import fingerprint
-from mhgrn.io.folders import new_folder
+from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
+from mhgrn.progress import say
 from mhgrn.subgraphs.prepared import PreparedData
 
 MARKER = "features.json"
@@ -132,6 +133,20 @@ class Request:
         if self.graph.folder is None:
             raise UserError("name a folder for the features, because the graph is not saved.")
         return self.graph.folder / FEATURES / f"{self.source['from']}-{self.key[:8]}"
+
+    def find(self, folder: str | Path | None, force: bool = True) -> tuple[Path, FeatureFolder | None]:
+        """The place of the features, and the features themselves if they are there.
+
+        Raises:
+            UserError: The place cannot be written, or holds other features and ``force`` is False.
+        """
+        place = check_replaceable(self.place(folder), MARKER, HOLDS)
+        found = self.finished(place)
+        if found is None:
+            check_replaceable(place, MARKER, HOLDS, force)
+        else:
+            say(f"{place} is up to date.")
+        return place, found
 
     def finished(self, folder: Path) -> FeatureFolder | None:
         """The features in ``folder``, if they are the requested ones."""

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mhgrn.errors import UserError
-from mhgrn.features.folder import BLOCK, HOLDS, MARKER, FeatureFolder, Request, reached
+from mhgrn.features.folder import BLOCK, FeatureFolder, Request, reached
 from mhgrn.features.node_features import NodeFeatures, mean_of_words
-from mhgrn.io.folders import check_replaceable
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.progress import say
 from mhgrn.settings import Settings as AnySettings
 
 if TYPE_CHECKING:
@@ -77,19 +75,17 @@ class FeatureSource:
         always = {name: values[name] for name in self.always_in_key}
         return {"from": self.name, **always, **self.settings.differing(), **self.content()}
 
-    def build(self, folder: str | Path | None = None, only: Iterable[str | Path] = ()) -> FeatureFolder:
+    def build(self, folder: str | Path | None = None, only: Iterable[str | Path] = (), force: bool = True) -> FeatureFolder:
         """Write the vectors to a folder, or load the folder if it is there already.
 
         Args:
             folder: The folder. None: a folder inside the graph's, named after the source and the key.
             only: Folders of prepared data. Only the concepts that occur in them get vectors. Empty: all concepts.
+            force: Replace other features in the folder. False refuses.
         """
         request = Request(self.graph, reached(self.graph, only), self.identity(), uses_facts=self.uses_facts)
-        place = check_replaceable(request.place(folder), MARKER, HOLDS)
-        if (found := request.finished(place)) is not None:
-            say(f"{place} is up to date.")
-            return found
-        return self.write(request, place)
+        place, found = request.find(folder, force)
+        return self.write(request, place) if found is None else found
 
     def write(self, request: Request, place: Path) -> FeatureFolder:
         """Compute the requested vectors and write them to ``place``."""

@@ -106,5 +106,5 @@ def test_a_message_is_escaped_and_cut(here: Command) -> None:
     outcome = here("kg", "stats", "\x1b[2J\u202e" + "x" * 100_000)
     assert outcome.code == 2
     assert outcome.err.startswith("mhgrn: ")
-    assert "\\x1b[2J\\u202e" in outcome.err
+    assert "\\u001b[2J\\u202e" in outcome.err
     assert len(outcome.err) < 5_000

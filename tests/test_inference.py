@@ -1,7 +1,9 @@
 """Questions are answered from text to paths and effects, one at a time or in batches."""
 
+import gc
 import json
 import random
+import tracemalloc
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -507,3 +509,34 @@ def test_an_answerer_and_an_answer_say_what_they_are(qa: QuestionAnswerer) -> No
     assert "graph_encoder='mhgrn', graph of 3,475 concepts" in repr(qa)
     answer = Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}})
     assert repr(answer) == "Answer(question='Where?', choice='sea', probability=0.750)"
+
+
+def _kept_after_asking(qa: QuestionAnswerer, questions: int, characters: int) -> tuple[int, int]:
+    """The bytes that Python and NumPy hold after half of some questions of random words, and after all of them."""
+    rng, letters = random.Random(0), "abcdefghijklmnopqrstuvwxyz"
+
+    def text() -> str:
+        return " ".join("".join(rng.choices(letters, k=rng.randint(2, 12))) for _ in range(characters // 8))
+
+    kept = []
+    tracemalloc.start()
+    for _ in range(2):
+        for _ in range(questions // 2):
+            qa.ask(text(), [text(), text()], effects=False)
+        gc.collect()
+        kept.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    return kept[0], kept[1]
+
+
+def test_questions_leave_little_behind(qa: QuestionAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mhgrn.grounding.grounder.CACHED", 1 << 16)
+    half, whole = _kept_after_asking(qa, 24, 600)
+    assert whole < half + 1_000_000
+
+
+@pytest.mark.long
+def test_memory_stays_level_over_many_long_questions(qa: QuestionAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mhgrn.grounding.grounder.CACHED", 1 << 23)
+    half, whole = _kept_after_asking(qa, 2000, 9000)
+    assert whole < half + 10_000_000

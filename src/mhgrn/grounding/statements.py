@@ -29,7 +29,7 @@ def fill_in_the_blank(stem: str, choice: str) -> str:
     return (choice if is_last else choice.rstrip(".")).join(parts)
 
 
-@lru_cache(maxsize=256)  # the choices of a question follow each other
+@lru_cache(maxsize=16)  # the choices of a question follow each other; more would keep long texts
 def _around_blanks(stem: str) -> tuple[list[str], bool, bool]:
     """Split a stem at its blanks; return the parts, whether a blank begins a sentence, and whether one is at the end."""
     text = with_blank(stem)

@@ -47,8 +47,8 @@ class Buffers:
         self._taken.append(taken)
         return taken[:size].view(dtype).reshape(shape)
 
-    def __del__(self) -> None:
-        _returned.extend(self._taken)
+    def __del__(self, returned: deque[NDArray[np.uint8]] = _returned) -> None:  # a name of the module is gone when Python exits
+        returned.extend(self._taken)
 
 
 def clear() -> None:

@@ -152,7 +152,7 @@ class WalkDistribution:
             mine = g.state_node == node
             for hop in np.flatnonzero(share[:, node]).tolist():
                 straight = _log_sum(into[hop][mine], np.zeros(int(mine.sum()), dtype=np.int64), 1)[0]
-                total += share[hop, node] * max(0.0, -math.expm1(straight - log_d[hop, node]))
+                total += float(share[hop, node]) * max(0.0, -math.expm1(straight - log_d[hop, node]))
         return total
 
     # ---- the best walks

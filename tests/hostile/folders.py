@@ -29,6 +29,7 @@ from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.subgraphs.report import report
 from mhgrn.text.loading import load_text_encoder
+from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.training.evaluation import evaluate, split_probabilities
 from mhgrn.training.examples import Examples, question_losses
 from mhgrn.training.loop import train
@@ -187,6 +188,14 @@ def _of_data(run: Run, data: PreparedData) -> Any:
     return split_probabilities(Examples(data, run), "train")
 
 
+def read_encoder(encoder: Path, folders: Folders) -> Any:
+    """The vectors of texts and of pairs of texts."""
+    loaded = load_text_encoder(TextEncoderSettings(encoder=str(encoder)))
+    stems, choices = zip(*((question, choice) for question, choices in ASKED for choice in choices), strict=True)
+    with torch.inference_mode():
+        return {"texts": _plain(loaded.embed(stems).numpy()), "pairs": _plain(loaded.sentences(stems, choices).numpy())}
+
+
 def _answers(answerer: QuestionAnswerer) -> Any:
     answers = [answerer.ask(question, choices, paths=2).to_dict() for question, choices in ASKED]
     more = answerer.ask("Where does a whale live?", ["sea", "house"], facts=[("whale", "AtLocation", "sea")], effects=False)
@@ -200,6 +209,7 @@ class Kind:
     folder: str
     part: str
     use: Callable[[Path, Folders], Any]
+    is_ours: bool = True  # written by mhgrn, with checksums
 
 
 KINDS = {
@@ -208,6 +218,7 @@ KINDS = {
     "data": Kind("data", ".", read_data),
     "features": Kind("features", ".", read_features),
     "run": Kind("run", ".", read_run),
+    "encoder": Kind("encoder", ".", read_encoder, is_ours=False),
 }
 
 

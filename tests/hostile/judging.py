@@ -77,7 +77,7 @@ def _ended(use: Callable[[], Any], verbose: bool) -> Judged:
         message = str(error)
         if verbose:
             print(message)
-        if not message.isprintable() or len(message) > LONGEST:
+        if not message.replace("\n", "").isprintable() or len(message) > LONGEST:
             return Judged("unreadable message", repr(message[:300]))
         return Judged("refused", message)
     except BaseException as error:

@@ -416,7 +416,7 @@ BY_ENDING: dict[str, list[Attack]] = {
 
 
 class Outcome(NamedTuple):
-    """How an attack ended: ``same`` answer, ``refused``, ``other`` answer to a folder with recomputed checksums, or a failure."""
+    """How an attack ended: ``same`` answer, ``refused``, ``other`` answer of a folder whose checksums fit it, or a failure."""
 
     number: int
     kind: str
@@ -440,6 +440,7 @@ class Attacker:
     folders: Folders
     place: Path
     seed: int = 0
+    kinds: tuple[str, ...] = tuple(KINDS)
     expected: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -449,7 +450,7 @@ class Attacker:
     def attack(self, number: int, verbose: bool = False) -> Outcome:
         """Damage one file of a copy, and use the copy."""
         dice = Dice(f"{self.seed} {number}")
-        name = dice.choice(list(KINDS))
+        name = dice.choice(self.kinds)
         kind = KINDS[name]
         copy = self.place / f"attack-{number}"
         shutil.copytree(self.folders.root / kind.folder, copy)
@@ -470,7 +471,7 @@ class Attacker:
         verdict, detail = judged.verdict, judged.detail
         if verdict == "done":
             wrong = [key for key, value in self.expected[name].items() if value != judged.value[key]]
-            verdict = "same" if not wrong else "other" if recomputed else "another answer"
+            verdict = "same" if not wrong else "another answer" if kind.is_ours and not recomputed else "other"
             detail = ", ".join(wrong)
         how = f"{attack.__name__}{', checksums recomputed' if recomputed else ''}"
         return Outcome(number, name, path.name, how, verdict, detail)
@@ -482,13 +483,13 @@ def recompute_checksums(folder: Path) -> None:
         seal(folder)
 
 
-def attack_many(root: Path, count: int, seed: int, first: int = 0) -> Iterator[Outcome]:
+def attack_many(root: Path, count: int, seed: int, first: int = 0, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Outcome]:
     """Make the folders, then the attacks ``first`` … ``first + count``."""
     torch.set_num_threads(1)
     hush_compiler()
     root.mkdir(exist_ok=True)
     (root / "folders").mkdir()
-    attacker = Attacker(Folders.make(root / "folders"), root, seed)
+    attacker = Attacker(Folders.make(root / "folders"), root, seed, tuple(kinds))
     for number in range(first, first + count):
         yield attacker.attack(number, verbose=count == 1)
 
@@ -497,13 +498,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Damage stored folders at random and use them.")
     parser.add_argument("--count", type=int, default=500, help="number of attacks")
     parser.add_argument("--seed", type=int, default=0, help="of all random choices")
+    parser.add_argument("--kind", choices=list(KINDS), help="attack only this kind of folder")
     parser.add_argument("--only", type=int, help="repeat the attack of this number, and show its message or traceback")
     parser.add_argument("--json", type=Path, help="write every outcome to this file, one per line")
     options = parser.parse_args()
     first, count = (0, options.count) if options.only is None else (options.only, 1)
+    kinds = [options.kind] if options.kind else list(KINDS)
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
-        for outcome in attack_many(Path(folder) / "attacks", count, options.seed, first):
+        for outcome in attack_many(Path(folder) / "attacks", count, options.seed, first, kinds):
             outcomes.append(outcome)
             if not outcome.is_right or options.only is not None:
                 print(outcome, flush=True)

@@ -5,6 +5,7 @@
 To attack with another text or at another place, add it to ``TEXTS`` or ``PLACES``.
 """
 
+import itertools
 import json
 import shutil
 import sys
@@ -120,8 +121,8 @@ class Outcome(NamedTuple):
         return self.verdict in ("done", "refused")
 
 
-def attack_all(root: Path, size: int = SIZE) -> Iterator[Outcome]:
-    """Put every text at every place."""
+def attack_all(root: Path, every: int = 1) -> Iterator[Outcome]:
+    """Put every text at every place; or only each ``every``-th of these pairs."""
     torch.set_num_threads(1)
     hush_compiler()
     root.mkdir(exist_ok=True)
@@ -131,13 +132,12 @@ def attack_all(root: Path, size: int = SIZE) -> Iterator[Outcome]:
     for use in PLACES.values():  # loads modules and kernels, which forked processes inherit
         with suppress(ValueError):
             use(world, "sea")
-    for place, use in PLACES.items():
-        for label, make in TEXTS.items():
-            text = make(size)
-            judged = judge(lambda use=use, text=text: use(world, text))  # type: ignore[misc]
-            yield Outcome(place, label, judged.verdict, judged.detail)
-            shutil.rmtree(world.place)
-            world.place.mkdir()
+    for place, label in list(itertools.product(PLACES, TEXTS))[::every]:
+        text = TEXTS[label](SIZE)
+        judged = judge(lambda place=place, text=text: PLACES[place](world, text))  # type: ignore[misc]
+        yield Outcome(place, label, judged.verdict, judged.detail)
+        shutil.rmtree(world.place)
+        world.place.mkdir()
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class SentenceVectors:
             texts = sorted({text for pair in pairs for text in pair})
             row = {text: i for i, text in enumerate(texts)}
             stem, choice = (torch.tensor([row[pair[side]] for pair in pairs]) for side in (0, 1))
-        if cache is not None and cache.is_file():
+        if cache is not None and cache.exists():
             shape = (len(texts), encoder.width) if encoder.encoding == "separate" else (len(pairs), encoder.sentence_dim)
             return cls(_stored_vectors(cache, shape), stem, choice)
         before = encoder.truncated
@@ -64,6 +64,8 @@ class SentenceVectors:
 
 
 def _stored_vectors(cache: Path, shape: tuple[int, int]) -> Tensor:
+    if not cache.is_file():
+        raise UserError(f"{cache} is not a file; delete it, it is made again.")
     vectors = load_tensors(cache).get("vectors")
     if vectors is None or vectors.shape != shape or vectors.dtype != torch.float32:
         raise UserError(f"{cache} is damaged (its vectors do not fit the questions); delete it, it is made again.")

@@ -13,6 +13,7 @@ from torch.nn import functional
 from xxhash import xxh64
 
 from mhgrn.errors import UserError, shortage
+from mhgrn.printing import shown
 from mhgrn.progress import track
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tokenizer import SharedTokenizer
@@ -323,5 +324,5 @@ def config_identity(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of an error's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """The first line of an error's message, cut to a length that fits into another message."""
+    return shown((str(error).strip().splitlines() or [type(error).__name__])[0])

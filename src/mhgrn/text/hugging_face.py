@@ -127,6 +127,9 @@ _NEITHER = "it is neither an installed encoder nor a folder nor in the cache of 
 
 def _check_files(folder: Path, name: str, allow_pickle: bool) -> bool:
     """Check the settings of a model against its weights before anything is allocated. Return whether the weights are pickled."""
+    for path in folder.iterdir():
+        if path.exists() and not path.is_file() and not path.is_dir():  # reading a FIFO or a device may never end
+            raise UserError(f"the text encoder {name!r} cannot be loaded: {path} is not a file.")
     config = _read_config(folder, name)
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:

@@ -80,7 +80,7 @@ class WalkDistribution:
     >>> trace = LayerTrace(weights, nodes=torch.arange(2), length=torch.tensor([[0.7, 0.3]] * 2), log_d=torch.zeros(2, 2))
     >>> walks = WalkDistribution(trace, batch, graph=0, pool={1: 1.0})
     >>> {name: round(mass, 3) for name, mass in walks.masses.items()}  # there is no walk of two hops
-    {'walks': 0.7, 'no_path': 0.3, 'itself': 0.0}
+    {'walks': 0.7, 'circles': 0.0, 'no_path': 0.3, 'itself': 0.0}
     >>> best = walks.best_paths(1).walks[0]
     >>> best.nodes, best.relations, round(best.probability, 3)
     ([0, 1], [0], 0.7)

@@ -17,6 +17,7 @@ from mhgrn.io.checksums import remove_file, seal
 from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, replace_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_json
+from mhgrn.io.replacing import PARTIAL
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import build_model, parameter_count
 from mhgrn.progress import say, silence
@@ -160,6 +161,8 @@ def _train(
     if processes.is_main:
         write_json(folder / MARKER, read_about(folder) | {"finished": True})
         remove_file(folder / CHECKPOINT)
+        for left in folder.glob(f".*{PARTIAL}*"):  # of killed processes; this one has the lock of the run
+            left.unlink(missing_ok=True)
         seal(folder)
     processes.wait()
     return Run.load(folder, graph.folder, None, *access)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhgrn.errors import UserError
-from mhgrn.kg.schema import Relation, Schema, load_schema, shipped_schemas
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.schema import WORDINGS, Relation, Schema, load_schema, shipped_schemas
 
 PUBLISHED_ORDER = """antonym atlocation capableof causes createdby isa desires hassubevent partof hascontext hasproperty madeof
     notcapableof notdesires receivesaction relatedto usedfor""".split()
@@ -201,6 +202,9 @@ def test_a_schema_is_read_from_yaml(tmp_path: Path) -> None:
         ("name: x\nrelations:\n- {name: A, templates: ['{head} {tail} {x}']}", ":3: relation A: the template"),
         ("name: x\nrelations:\n- {name: A, templates: ['{{head}} {tail}']}", ":3: relation A: the template"),
         ("name: x\nrelations:\n- name: A\n  templates:\n  - {head} eats {tail}", ":5: not YAML"),
+        ("name: x\nrelations:\n- name: A\n  ask_tail: ['{tail}?']", ":4: relation A: '{tail}?' must contain {head} once"),
+        ("name: x\nrelations:\n- name: A\n  ask_head: []", ":4: relation A: ask_head is empty"),
+        ("name: x\nrelations:\n- name: A\n  describe_head: a {tail}", ":4: relation A: describe_head is 'a {tail}', not a list"),
         ("name: x\nrelations:\n- name: A\n  members: [*HasA]", ":4: not YAML"),
         ("name: x\nrelations: [", ":2: not YAML"),
         ("name: x\n\trelations: 1", ":2: not YAML"),
@@ -250,3 +254,57 @@ def test_the_schema_in_the_documentation_is_valid(tmp_path: Path) -> None:
     assert schema.lookup == {"partof": (0, False), "hasa": (0, True), "goeswith": (1, False), "soldby": (2, False)}
     assert (schema.pruned_ids, schema.pruned_concepts) == ({2}, ("thing", "kitchen_stuff"))
     assert [relation.symmetric for relation in schema.relations] == [False, True, False]
+
+
+questions = st.tuples(glosses, glosses)
+
+
+@st.composite
+def worded_relations(draw: st.DrawFn) -> Relation:
+    made = {
+        name: tuple(f"{a}{{{'head' if name.endswith('tail') else 'tail'}}}{b}" for a, b in draw(st.lists(questions, max_size=2)))
+        for name in WORDINGS
+    }
+    return Relation(draw(st.sampled_from(["IsA", "other"])), **{k: v for k, v in made.items() if v or draw(st.booleans())})
+
+
+@settings(max_examples=50)
+@given(worded_relations(), st.sampled_from(["conceptnet", "mine"]))
+def test_question_wordings_survive_json_and_yaml_and_change_no_identity(
+    tmp_path_factory: pytest.TempPathFactory, relation: Relation, name: str
+) -> None:
+    schema = Schema(name, (relation,))
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    path = tmp_path_factory.mktemp("schemas") / "schema.yaml"
+    path.write_bytes(schema.to_yaml().encode())
+    assert load_schema(path) == schema
+    assert schema.identity() == Schema(name, (Relation(relation.name),)).identity()
+
+
+def test_a_schema_stored_before_question_wordings_gets_those_of_its_shipped_schema() -> None:
+    shipped = Schema.shipped("conceptnet")
+    assert shipped.to_dict() == shipped.identity()
+    assert Schema.from_dict(json.loads(json.dumps(shipped.identity()))) == shipped
+    other = Schema.from_dict({"name": "mine", "relations": [{"name": "IsA", "gloss": "is a"}]}).relations[0]
+    assert other.question("house_cat", "tail") == "House cat is a what?"
+    assert other.question("house_cat", "head") == "What is a house cat?"
+    assert other.description("house_cat", "head") == "something that is a house cat"
+
+
+def test_the_fingerprint_of_a_graph_does_not_depend_on_question_wordings() -> None:
+    facts = [("cat", "IsA", "animal")]
+    graph = KnowledgeGraph.from_facts(facts, Schema.shipped("conceptnet"))
+    assert graph.fingerprint == "d52483aa4cb3b59d29e0"  # as of the versions before there were question wordings
+    asked = Schema("s", (Relation("IsA", ask_tail=("{head}?",), describe_head=()),))
+    assert (
+        KnowledgeGraph.from_facts(facts, asked).fingerprint
+        == KnowledgeGraph.from_facts(facts, Schema("s", (Relation("IsA"),))).fingerprint
+    )
+
+
+def test_conceptnets_relations_have_several_questions_for_each_end() -> None:
+    for relation in Schema.shipped("conceptnet").relations:
+        for asked in ("head", "tail"):
+            said = {relation.question("furniture_store", asked, pick) for pick in range(60)}
+            assert len(said) >= 3
+            assert all("furniture store" in text.lower() and text[0].isupper() and text.endswith("?") for text in said)

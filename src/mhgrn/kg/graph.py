@@ -267,7 +267,7 @@ class KnowledgeGraph:
             "schema": schema.to_dict(),
             "source": source,
             "names": fingerprint(names.data, names.ptr),
-            "fingerprint": fingerprint(schema.to_dict(), *(arrays[name] for name in _IDENTITY if name in arrays)),
+            "fingerprint": fingerprint(schema.identity(), *(arrays[name] for name in _IDENTITY if name in arrays)),
             "arrays": {name: len(array) for name, array in arrays.items()},
         }
         return cls(None, about, arrays)

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -19,6 +19,7 @@ from mhgrn.settings import check_yaml_size, load_yaml
 MAX_RELATIONS = 30_000  # and their reverses must fit 16 bits
 
 Span = tuple[int, int]
+Side = Literal["head", "tail"]
 
 
 def _not_blank(text: str) -> str:
@@ -29,6 +30,8 @@ def _not_blank(text: str) -> str:
 
 Text = Annotated[str, Field(strict=True), AfterValidator(_not_blank)]
 Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
+
+WORDINGS = ("ask_tail", "ask_head", "describe_tail", "describe_head")  # fields that word questions and change no fact
 
 _PLACEHOLDER = re.compile(r"(\{head\}|\{tail\})")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -53,6 +56,11 @@ class Relation:
         gloss: The relation in words. By default the words of its name.
         templates: Sentences with ``{head}`` and ``{tail}`` that state a fact. By default the gloss between head and tail.
         symmetric: Import facts in both directions.
+        ask_tail: Questions with ``{head}`` whose answer is the tail. By default head, gloss and "what".
+        ask_head: Questions with ``{tail}`` whose answer is the head. By default "what", gloss and tail.
+        describe_tail: Noun phrases with ``{head}`` that describe the tail, for questions about paths of two facts. By default
+            "something that", head and gloss. Empty: there are none, and such questions do not use the relation in this way.
+        describe_head: Noun phrases with ``{tail}`` that describe the head.
 
     >>> Relation("MadeOf")
     Relation(name='MadeOf', members=('MadeOf',), gloss='made of', templates=('{head} made of {tail}',), symmetric=False)
@@ -65,6 +73,10 @@ class Relation:
     gloss: Text = ""
     templates: Texts = ()
     symmetric: Annotated[bool, Field(strict=True)] = False
+    ask_tail: Texts = field(default=(), repr=False)
+    ask_head: Texts = field(default=(), repr=False)
+    describe_tail: tuple[Text, ...] | None = field(default=None, repr=False)
+    describe_head: tuple[Text, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         members = self.members or (self.name,)
@@ -81,8 +93,17 @@ class Relation:
             if sorted(pieces[1::2]) != ["{head}", "{tail}"] or braces:
                 problem = f"the template {template!r} must contain {{head}} and {{tail}} once and no other brace."
                 raise SchemaError(problem, "templates", i)
-        for field, value in (("members", members), ("gloss", gloss), ("templates", templates)):
-            object.__setattr__(self, field, value)
+        wordings = _default_wordings(gloss)
+        for name in WORDINGS:
+            texts = getattr(self, name)
+            needed = "{head}" if name.endswith("tail") else "{tail}"
+            for i, text in enumerate(texts or ()):
+                if text.count(needed) != 1 or re.search("[{}]", text.replace(needed, "")):
+                    raise SchemaError(f"{shortened(text)} must contain {needed} once and no other brace.", name, i)
+            if texts or (texts is not None and name.startswith("describe")):
+                wordings[name] = texts
+        for name, value in {"members": members, "gloss": gloss, "templates": templates, **wordings}.items():
+            object.__setattr__(self, name, value)
 
     def sentence(self, head: str, tail: str, pick: int = 0) -> tuple[str, Span, Span]:
         """Return a fact as a sentence, and the spans of head and tail in it.
@@ -104,6 +125,34 @@ class Relation:
                 spans[piece] = len(text), len(text) + len(words)
             text += words
         return text, spans["{head}"], spans["{tail}"]
+
+    def question(self, name: str, asked: Side, pick: int = 0) -> str:
+        """Return a question for one end of a fact.
+
+        Args:
+            name: Name of the other end.
+            asked: The end that is asked for.
+            pick: Which question to use; any number is valid.
+
+        >>> Relation("AtLocation", gloss="is found in").question("office_desk", "tail")
+        'Office desk is found in what?'
+        """
+        text = _filled(self.ask_tail if asked == "tail" else self.ask_head, name, pick)
+        return text[:1].upper() + text[1:]
+
+    def description(self, name: str, described: Side, pick: int = 0) -> str | None:
+        """Return a noun phrase for one end of a fact; None if the relation has none.
+
+        Args:
+            name: Name of the other end.
+            described: The end to describe.
+            pick: Which noun phrase to use; any number is valid.
+
+        >>> Relation("AtLocation", gloss="is found in").description("office_desk", "tail")
+        'something that office desk is found in'
+        """
+        phrases = self.describe_tail if described == "tail" else self.describe_head
+        return _filled(phrases, name, pick) if phrases else None
 
 
 @dataclass(frozen=True)
@@ -161,7 +210,7 @@ class Schema:
     def from_dict(cls, data: Any) -> "Schema":
         """Return the schema of plain data, as YAML or JSON holds it; raise :class:`SchemaError` if it is invalid."""
         try:
-            return _adapter().validate_python(data)
+            return _adapter().validate_python(_with_shipped_wordings(data))
         except ValidationError as error:
             raise _worded(error, data) from None
 
@@ -207,8 +256,18 @@ class Schema:
         return schema
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as plain data."""
-        return asdict(self)
+        """Return the schema as plain data, without question wordings that :meth:`from_dict` adds."""
+        data = self.identity()
+        for entry, relation in zip(data["relations"], self.relations, strict=True):
+            known = _known_wordings(self.name, relation)
+            entry |= {name: value for name in WORDINGS if (value := getattr(relation, name)) != known[name]}
+        return data
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes up a graph's fingerprint: the schema without the wording of questions."""
+        data = asdict(self)
+        data["relations"] = tuple({k: v for k, v in entry.items() if k not in WORDINGS} for entry in data["relations"])
+        return data
 
     def to_yaml(self) -> str:
         """Return the schema as the text of a YAML file with comments, which :func:`load_schema` reads."""
@@ -226,6 +285,13 @@ class Schema:
         lines += [
             f"pruned_relations: [{', '.join(map(_flow, self.pruned_relations))}]",
             f"pruned_concepts: [{', '.join(map(_flow, self.pruned_concepts))}]",
+            known, default = _known_wordings(self.name, relation), _default_wordings(relation.gloss)
+            for name in WORDINGS:
+                texts = getattr(relation, name)
+                if not texts:
+                    lines.append(f"    {name}: []")
+                elif not texts == known[name] == default[name]:
+                    lines += [f"    {name}:", *(f"      - {_flow(text)}" for text in texts)]
         ]
         return "\n".join(lines) + "\n"
 
@@ -292,6 +358,8 @@ _HEADER = """\
 # Source relations that are not a member of any relation are not imported. Facts with a pruned relation or concept are left out;
 # a pruned relation keeps its id."""
 
+#   ask_tail, ask_head            questions for one end of a fact, each with the other end, {head} or {tail}, once
+#   describe_tail, describe_head  noun phrases for one end of a fact, for questions about two facts; [] if there are none
 
 def _flow(text: str) -> str:
     """Return a text as a YAML scalar, quoted if necessary."""
@@ -306,6 +374,49 @@ def _default_templates(gloss: str) -> tuple[str, ...]:
 
 def _in_words(name: str) -> str:
     """Return a relation's name as words.
+
+def _default_wordings(gloss: str) -> dict[str, tuple[str, ...]]:
+    return {
+        "ask_tail": (f"{{head}} {gloss} what?",),
+        "ask_head": (f"What {gloss} {{tail}}?",),
+        "describe_tail": (f"something that {{head}} {gloss}",),
+        "describe_head": (f"something that {gloss} {{tail}}",),
+    }
+
+
+@cache
+def _shipped_wordings(schema: str) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the question wordings of each relation of a shipped schema; empty if there is no such schema."""
+    if schema not in shipped_schemas():
+        return {}
+    data = load_yaml(_SHIPPED.joinpath(f"{schema}.yaml").read_text(encoding="utf-8"))
+    return {entry["name"]: {k: tuple(entry[k]) for k in WORDINGS if k in entry} for entry in data["relations"]}
+
+
+def _known_wordings(schema: str, relation: Relation) -> dict[str, tuple[str, ...]]:
+    """Return the question wordings that a relation gets if it does not give its own."""
+    return _default_wordings(relation.gloss) | _shipped_wordings(schema).get(relation.name, {})
+
+
+def _with_shipped_wordings(data: Any) -> Any:
+    """Return plain data of a shipped schema, or of an edited copy, with the question wordings that it lacks.
+
+    Graphs and schemas that were written before there were such wordings get them here.
+    """
+    name = data.get("name") if isinstance(data, dict) else None
+    shipped = _shipped_wordings(name) if isinstance(name, str) else {}
+    if not shipped or not isinstance(data.get("relations"), list | tuple):
+        return data
+    entries = [
+        shipped.get(entry["name"], {}) | entry if isinstance(entry, dict) and isinstance(entry.get("name"), str) else entry
+        for entry in data["relations"]
+    ]
+    return {**data, "relations": entries}
+
+
+def _filled(texts: tuple[str, ...], name: str, pick: int) -> str:
+    return re.sub(_PLACEHOLDER, lambda _: name.replace("_", " "), texts[pick % len(texts)])
+
 
     >>> _in_words("AtLocation"), _in_words("made_of"), _in_words("hasURL")
     ('at location', 'made of', 'has URL')

@@ -282,9 +282,6 @@ class Schema:
                 lines += ["    templates:", *(f"      - {_flow(template)}" for template in relation.templates)]
             if relation.symmetric:
                 lines.append("    symmetric: true")
-        lines += [
-            f"pruned_relations: [{', '.join(map(_flow, self.pruned_relations))}]",
-            f"pruned_concepts: [{', '.join(map(_flow, self.pruned_concepts))}]",
             known, default = _known_wordings(self.name, relation), _default_wordings(relation.gloss)
             for name in WORDINGS:
                 texts = getattr(relation, name)
@@ -292,6 +289,9 @@ class Schema:
                     lines.append(f"    {name}: []")
                 elif not texts == known[name] == default[name]:
                     lines += [f"    {name}:", *(f"      - {_flow(text)}" for text in texts)]
+        lines += [
+            f"pruned_relations: [{', '.join(map(_flow, self.pruned_relations))}]",
+            f"pruned_concepts: [{', '.join(map(_flow, self.pruned_concepts))}]",
         ]
         return "\n".join(lines) + "\n"
 
@@ -355,11 +355,11 @@ _HEADER = """\
 #   gloss      the relation in words
 #   templates  sentences that state a fact, each with {head} and {tail} once (default: "{head} gloss {tail}")
 #   symmetric  true: each fact is stored in both directions
+#   ask_tail, ask_head            questions for one end of a fact, each with the other end, {head} or {tail}, once
+#   describe_tail, describe_head  noun phrases for one end of a fact, for questions about two facts; [] if there are none
 # Source relations that are not a member of any relation are not imported. Facts with a pruned relation or concept are left out;
 # a pruned relation keeps its id."""
 
-#   ask_tail, ask_head            questions for one end of a fact, each with the other end, {head} or {tail}, once
-#   describe_tail, describe_head  noun phrases for one end of a fact, for questions about two facts; [] if there are none
 
 def _flow(text: str) -> str:
     """Return a text as a YAML scalar, quoted if necessary."""
@@ -371,9 +371,6 @@ def _flow(text: str) -> str:
 def _default_templates(gloss: str) -> tuple[str, ...]:
     return (f"{{head}} {gloss} {{tail}}",)
 
-
-def _in_words(name: str) -> str:
-    """Return a relation's name as words.
 
 def _default_wordings(gloss: str) -> dict[str, tuple[str, ...]]:
     return {
@@ -417,6 +414,9 @@ def _with_shipped_wordings(data: Any) -> Any:
 def _filled(texts: tuple[str, ...], name: str, pick: int) -> str:
     return re.sub(_PLACEHOLDER, lambda _: name.replace("_", " "), texts[pick % len(texts)])
 
+
+def _in_words(name: str) -> str:
+    """Return a relation's name as words.
 
     >>> _in_words("AtLocation"), _in_words("made_of"), _in_words("hasURL")
     ('at location', 'made of', 'has URL')

@@ -38,7 +38,7 @@ from mhgrn.questions.reading import questions_from
 from mhgrn.runs import Run
 from mhgrn.scoring import Graphs, Scorer, TextMemory, TextVectors, best_choice, probabilities
 from mhgrn.subgraphs.extract import ANSWER, QUESTION, Extractor, Subgraph, SubgraphLimits
-from mhgrn.subgraphs.prepared import statement_builder
+from mhgrn.subgraphs.prepared import hidden_pairs, statement_builder
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
 PRINTED = 0.001  # the last printed digit of a probability
@@ -289,7 +289,8 @@ class QuestionAnswerer:
             statements += [build(question.stem, choice) for choice in question.choices]
             choices += question.choices
         mentioned = knowledge.grounder.mentioned(statements, choices, [len(question.choices) for question in questions])
-        found = knowledge.extract.several(mentioned)
+        hidden = [hidden_pairs(question, knowledge.graph) for question in questions]
+        found = knowledge.extract.several(mentioned, hidden)
         nodes, facts = (pairwise(np.cumsum([0, *sizes]).tolist()) for sizes in (found.nodes, found.facts))
         return [
             Subgraph(found.concepts[a:b], found.types[a:b], found.head[c:d], found.relation[c:d], found.tail[c:d], int(cut))

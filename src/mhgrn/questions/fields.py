@@ -50,6 +50,7 @@ class FieldNames(Settings):
         "auto", description="form of the answer; auto: a label or the text of a choice"
     )
     concept: Names = Field(("question.question_concept", "question_concept"), description="the concept of a question, for reports")
+    hide: Names = Field(("hide",), description="facts to hide from the subgraphs of a question: lists of head, relation, tail")
 
     def choices_of(self, row: Row) -> tuple[list[Any], tuple[str, ...]]:
         """The texts and labels of a row's choices, not yet validated."""

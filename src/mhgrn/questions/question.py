@@ -16,6 +16,7 @@ LONGEST_STEM = 100_000  # characters
 LONGEST_CHOICE = 10_000  # characters
 MOST_CHOICES = 1_000
 LARGEST = 1_000_000  # characters of a question's statements: each consists of the stem and one choice, once for each blank (__)
+MOST_HIDDEN = 100  # facts
 _EXPANDED = 18  # characters that one becomes by normalization, at most
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -32,6 +33,8 @@ class Question:
         answer: The index of the correct choice, counted from 0. None: unknown.
         labels: The names of the choices. Empty: A, B, C, …
         concept: The concept that the question was written about, if the dataset says it.
+        hide: Facts (head, relation, tail), by names, that are hidden from the subgraphs of this question, with all other facts
+            between the same two concepts. Facts that the graph lacks are ignored.
 
     A stem has at most 100,000 characters, a choice 10,000, and a question 1,000 choices and 1,000,000 characters in all its
     statements (stem and choice, for each choice). Longer questions raise a :class:`~mhgrn.errors.UserError`.
@@ -46,6 +49,7 @@ class Question:
     answer: int | None = None
     labels: tuple[str, ...] = ()
     concept: str | None = None
+    hide: tuple[tuple[str, str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _check_size(self.stem, self.choices)
@@ -92,6 +96,7 @@ class Question:
             fields.answer_of(values, choices, labels),
             labels,
             None if is_empty(concept) else _short("the concept", concept),
+            _facts(first(values, fields.hide)[1]),
         )
 
     def label(self, choice: int) -> str:
@@ -149,6 +154,20 @@ def _short(what: str, text: object) -> str:
     cleaned = _cleaned(what, text)
     _length(what, cleaned, LONGEST_CHOICE)
     return cleaned
+
+
+def _facts(given: object) -> tuple[tuple[str, str, str], ...]:
+    """Facts as tuples of names."""
+    if is_empty(given):
+        return ()
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise UserError(f"the hidden facts are {shortened(given)}; give a list of [head, relation, tail].")
+    if len(given) > MOST_HIDDEN:
+        raise UserError(f"the question hides {len(given):,} facts; at most {MOST_HIDDEN:,} are allowed.")
+    for fact in given:
+        if not isinstance(fact, Sequence) or isinstance(fact, str) or len(fact) != 3:
+            raise UserError(f"the hidden fact {shortened(fact)} is not a list of head, relation and tail.")
+    return tuple((_short("a head", h), _short("a relation", r), _short("a tail", t)) for h, r, t in given)
 
 
 def _id(row: dict[str, Any], number: int, fields: FieldNames) -> str:

@@ -1,10 +1,11 @@
 """Extraction of a statement's subgraph: its mentioned concepts, the middle nodes of two-hop paths between them, and all facts
 among these nodes."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from mhgrn.compiled.jit import kernel
 from mhgrn.compiled.pool import Pool
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Mentioned, Mentions
-from mhgrn.io.stored import Guard
+from mhgrn.io.stored import Guard, in_memory
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.printing import shortened
 
@@ -118,6 +119,9 @@ def count_sides(subgraphs: Subgraphs, occurs: NDArray[np.bool_]) -> Ints:
     return counts
 
 
+Pair = tuple[int, int]  # of concepts
+
+
 class _GraphArrays(NamedTuple):
     """The arrays of a graph that extraction reads."""
 
@@ -200,15 +204,68 @@ class Extractor:
         found = self.several(Mentioned.of([[mentions]]))
         return Subgraph(found.concepts, found.types, found.head, found.relation, found.tail, int(found.cut[0]))
 
-    def several(self, mentioned: Mentioned) -> Subgraphs:
-        """The subgraphs of the statements of several questions."""
+    def several(self, mentioned: Mentioned, hidden: Sequence[Sequence[Pair]] = ()) -> Subgraphs:
+        """The subgraphs of the statements of several questions.
+
+        Args:
+            mentioned: The mentioned concepts.
+            hidden: For each question, pairs of concepts whose facts in either direction are hidden from its subgraphs. The nodes
+                and facts are those of the graph without these facts; ``cut`` may count a node that is a middle node only because
+                of them.
+        """
+        if not any(hidden):
+            return self._found(mentioned, self.limits.nodes, self._arrays, self._guards)
+        most = max(map(len, hidden))  # each pair removes one middle node at most
+        found = self._found(mentioned, self.limits.nodes + most, self._arrays, self._guards)
+        pairs = np.array([pair for of_question in hidden for pair in of_question], dtype=np.int64).reshape(-1, 2)
+        pointer = np.cumsum([0, *map(len, hidden)])
+        max_degree = len(self.graph) if self.limits.max_degree is None else self.limits.max_degree
+        asked = mentioned.question_ptr, pointer, pairs, self._arrays.neighbor_ptr, max_degree, self.limits.nodes
+        kept = Subgraphs(*_without_hidden(*found, *asked))
+        again = [
+            q for q, of_question in enumerate(hidden) if of_question and self._is_limited(q, mentioned, found, of_question, most)
+        ]
+        return self._with_questions(kept, mentioned, {q: hidden[q] for q in again}) if again else kept
+
+    def _is_limited(self, q: int, mentioned: Mentioned, found: Subgraphs, pairs: Sequence[Pair], most: int) -> bool:
+        """Whether limits keep other nodes if these facts are hidden, which removing nodes from ``found`` does not show."""
+        of_question = slice(mentioned.question_ptr[q], mentioned.question_ptr[q + 1])
+        is_cut = found.cut[of_question] > 0
+        is_full = self.limits.nodes + most <= MOST_NODES
+        if (is_cut & ~(is_full & (found.nodes[of_question] == self.limits.nodes + most))).any():
+            return True
+        if self.limits.max_degree is None:
+            return False
+        start, end = mentioned.statement_ptr[of_question.start], mentioned.statement_ptr[of_question.stop]
+        lost = Counter(concept for pair in {frozenset(pair) for pair in pairs} for concept in pair)
+        ours = lost.keys() & set(mentioned.concepts[start:end].tolist())
+        degrees = {concept: len(self.graph.neighbors(concept)) for concept in ours}
+        return any(self.limits.max_degree < degree <= self.limits.max_degree + lost[c] for c, degree in degrees.items())
+
+    def _with_questions(self, found: Subgraphs, mentioned: Mentioned, hidden: Mapping[int, Sequence[Pair]]) -> Subgraphs:
+        """``found`` with the subgraphs of some questions extracted from a copy of the graph without the hidden facts."""
+        parts: list[Subgraphs] = []
+        node_ptr, fact_ptr = (np.concatenate([[0], np.cumsum(sizes)]) for sizes in (found.nodes, found.facts))
+        for q, (first, last) in enumerate(pairwise(mentioned.question_ptr.tolist())):
+            if q in hidden:
+                mentions = Mentioned.of([mentioned.mentions()[q]])
+                arrays = _reduced(self.graph, hidden[q])
+                guards = _Guards(*(in_memory(array).guard for array in arrays))
+                parts.append(self._found(mentions, self.limits.nodes, arrays, guards))
+            else:
+                nodes, facts = slice(node_ptr[first], node_ptr[last]), slice(fact_ptr[first], fact_ptr[last])
+                sizes = (column[first:last] for column in found[:3])
+                parts.append(Subgraphs(*sizes, *(c[nodes] for c in found[3:5]), *(c[facts] for c in found[5:])))
+        return Subgraphs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _found(self, mentioned: Mentioned, max_nodes: int, arrays: _GraphArrays, guards: _Guards) -> Subgraphs:
         concepts = mentioned.concepts
         if len(concepts) and not 0 <= concepts.min() <= concepts.max() < len(self.graph):
             raise UserError(f"the graph has {len(self.graph):,} concepts; a mentioned concept has another number.")
         limits = self.limits
         max_degree = len(self.graph) if limits.max_degree is None else limits.max_degree
         with self._pool.taken() as work:
-            asked = self._arrays, self._guards, mentioned, limits.nodes, max_degree, limits.facts
+            asked = arrays, guards, mentioned, min(max_nodes, MOST_NODES), max_degree, limits.facts
             found, buffer = _extract(*asked, work.scratch, work.buffer, _MOST_SHARED)
             self.graph.raise_if_damaged()
             if len(buffer.head) <= _KEPT_FACTS:
@@ -216,17 +273,103 @@ class Extractor:
         return Subgraphs(*found)
 
 
-def extract_all(graph: KnowledgeGraph, chunks: Iterable[Mentioned], limits: SubgraphLimits, workers: int) -> Iterator[Subgraphs]:
-    """Extract the subgraphs of many questions with several threads; the results are in the order of ``chunks``."""
+def extract_all(
+    graph: KnowledgeGraph,
+    chunks: Iterable[Mentioned],
+    limits: SubgraphLimits,
+    workers: int,
+    hidden: Iterable[Sequence[Sequence[Pair]]] = repeat(()),
+) -> Iterator[Subgraphs]:
+    """Extract the subgraphs of many questions with several threads; the results are in the order of ``chunks``.
+
+    Args:
+        graph: The graph.
+        chunks: The mentioned concepts of some questions each.
+        limits: Limits on the size of a subgraph.
+        workers: Number of threads.
+        hidden: For each chunk, the facts that are hidden from its questions; see :meth:`Extractor.several`.
+    """
     extractor = Extractor(graph, limits)
     pending: deque[Future[Subgraphs]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for chunk in chunks:
-            pending.append(pool.submit(extractor.several, chunk))
+        for chunk, pairs in zip(chunks, hidden, strict=False):
+            pending.append(pool.submit(extractor.several, chunk, pairs))
             if len(pending) > 4 * workers:  # bounds the memory if the consumer is slow
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+
+
+def _reduced(graph: KnowledgeGraph, hidden: Sequence[Pair]) -> _GraphArrays:
+    """The arrays of a graph without the facts between some pairs of concepts."""
+    size = len(graph)
+    hidden_keys = np.array([a * size + b for pair in hidden for a, b in (pair, pair[::-1])], dtype=np.int64)
+
+    def rows(ptr: Ints, others: Ints) -> tuple[Ints, Ints]:
+        of = np.repeat(np.arange(size, dtype=np.int64), np.diff(ptr))
+        kept = ~np.isin(of * size + others, hidden_keys)
+        return np.concatenate([[0], np.cumsum(np.bincount(of[kept], minlength=size))]), kept
+
+    neighbor_ptr, are_neighbors = rows(graph.neighbor_ptr, graph.neighbor)
+    head_ptr, kept = rows(graph.head_ptr, graph.tail)
+    arrays = neighbor_ptr, graph.neighbor[are_neighbors], head_ptr, graph.tail[kept], graph.relation[kept]
+    return _GraphArrays(*map(_read_only, arrays))
+
+
+@kernel
+def _without_hidden(  # type: ignore[no-untyped-def]
+    nodes, facts, cut, concepts, types, head, relation, tail, question_ptr, pair_ptr, pairs, neighbor_ptr, max_degree, max_nodes
+):
+    """The fields of :class:`Subgraphs` without facts between hidden pairs, without middle nodes that are no longer between two
+    mentioned concepts, and with ``max_nodes`` nodes at most."""
+    nodes, facts, cut, concepts, types = nodes.copy(), facts.copy(), cut.copy(), concepts.copy(), types.copy()
+    head, relation, tail = head.copy(), relation.copy(), tail.copy()
+    n0 = f0 = node_count = fact_count = 0
+    for q in range(len(question_ptr) - 1):
+        hidden = pairs[pair_ptr[q] : pair_ptr[q + 1]]
+        for i in range(question_ptr[q], question_ptr[q + 1]):
+            ours = concepts[n0 : n0 + nodes[i]].copy()
+            is_kept = np.ones(len(ours), np.uint8)
+            for j in range(len(ours)):
+                if types[n0 + j] != OTHER or not (hidden == ours[j]).any():
+                    continue
+                ends = np.zeros(len(ours), np.uint8)
+                for e in range(f0, f0 + facts[i]):
+                    other = int(tail[e]) if head[e] == j else int(head[e])
+                    if (head[e] == j or tail[e] == j) and types[n0 + other] != OTHER:
+                        c = ours[other]
+                        if neighbor_ptr[c + 1] - neighbor_ptr[c] <= max_degree and not _is_hidden(ours[j], c, hidden):
+                            ends[other] = 1
+                is_kept[j] = ends.sum() >= 2
+            number = np.full(len(ours), -1, np.int64)
+            count = 0
+            for j in range(len(ours)):
+                if is_kept[j] and count < max_nodes:
+                    number[j] = count
+                    concepts[node_count + count], types[node_count + count] = ours[j], types[n0 + j]
+                    count += 1
+            n0 += nodes[i]
+            node_count += count
+            cut[i] += is_kept.sum() - count
+            nodes[i] = count
+            begin = fact_count
+            for e in range(f0, f0 + facts[i]):
+                a, b = number[head[e]], number[tail[e]]
+                if a >= 0 and b >= 0 and not _is_hidden(ours[head[e]], ours[tail[e]], hidden):
+                    head[fact_count], relation[fact_count], tail[fact_count] = a, relation[e], b
+                    fact_count += 1
+            f0 += facts[i]
+            facts[i] = fact_count - begin
+    of_nodes = concepts[:node_count].copy(), types[:node_count].copy()
+    return nodes, facts, cut, *of_nodes, head[:fact_count].copy(), relation[:fact_count].copy(), tail[:fact_count].copy()
+
+
+@kernel
+def _is_hidden(one: int, other: int, hidden: Ints) -> bool:
+    for p in range(len(hidden)):
+        if (hidden[p, 0] == one and hidden[p, 1] == other) or (hidden[p, 0] == other and hidden[p, 1] == one):
+            return True
+    return False
 
 
 @kernel

@@ -25,6 +25,7 @@ from mhgrn.io.markers import write_json
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredArray, StoredFolder, parse_json, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import MAX_RELATIONS
 from mhgrn.printing import shortened, shown
 from mhgrn.progress import bar
@@ -35,6 +36,7 @@ from mhgrn.subgraphs.extract import (
     MOST_NODES,
     OTHER,
     QUESTION,
+    Pair,
     Subgraph,
     SubgraphLimits,
     Subgraphs,
@@ -291,7 +293,10 @@ def _stored_question(row: Any) -> Question:
         raise ValueError
     if len(choices) < 2 or len(labels) not in (0, len(choices)):
         raise ValueError
-    return Question(row["id"], row["stem"], tuple(choices), answer, tuple(labels), row.get("concept"))
+    hide = tuple((head, relation, tail) for head, relation, tail in row.get("hide", []))
+    if not all(isinstance(name, str) for fact in hide for name in fact):
+        raise TypeError
+    return Question(row["id"], row["stem"], tuple(choices), answer, tuple(labels), row.get("concept"), hide)
 
 
 @dataclass(frozen=True)
@@ -341,6 +346,12 @@ def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str
     statements = [build(question.stem, choice) for question in questions for choice in question.choices]
     choices = [choice for question in questions for choice in question.choices]
     return grounder.mentioned(statements, choices, [len(question.choices) for question in questions])
+
+
+def hidden_pairs(question: Question, graph: KnowledgeGraph) -> list[Pair]:
+    """The pairs of concepts whose facts are hidden from a question's subgraphs."""
+    found = ((graph.find(concept_name(head)), graph.find(concept_name(tail))) for head, _, tail in question.hide)
+    return [(head, tail) for head, tail in found if head is not None and tail is not None]
 
 
 def statement_builder(name: str, questions: Sequence[Question]) -> str:
@@ -404,7 +415,11 @@ def prepare(
         total = sum(len(q.choices) for q in asked)
         occurs = np.zeros(len(graph), dtype=np.bool_)
         grounded = _grounded(asked, Grounder(graph), statement)
-        written = _write_subgraphs(partial, extract_all(graph, grounded, limits, options.workers), total, occurs, limits)
+        hidden = (
+            [hidden_pairs(question, graph) for question in asked[start : start + CHUNK]] for start in range(0, len(asked), CHUNK)
+        )
+        subgraphs = extract_all(graph, grounded, limits, options.workers, hidden)
+        written = _write_subgraphs(partial, subgraphs, total, occurs, limits)
         save_array(partial / "used.npy", np.flatnonzero(occurs))
         counts = {split: len(found) for split, found in splits.items()}
         about = {

@@ -16,7 +16,7 @@ class BertOutput(NamedTuple):
     """The states of all tokens, and the pooled state of the first."""
 
     last_hidden_state: Tensor  # [texts, tokens, width]
-    pooler_output: Tensor  # [texts, width]
+    pooler_output: Tensor | None  # [texts, width]; None without a pooler
 
 
 class Bert(nn.Module):
@@ -24,9 +24,10 @@ class Bert(nn.Module):
 
     Args:
         config: the content of the model's ``config.json``.
+        has_pooler: whether the weights have a pooler.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], has_pooler: bool = True) -> None:
         super().__init__()
         self.config = SimpleNamespace(**config)
         width, dropout, eps = config["hidden_size"], config["hidden_dropout_prob"], config["layer_norm_eps"]
@@ -38,7 +39,7 @@ class Bert(nn.Module):
         self.embeddings = _Embeddings(config)
         layers = [_Layer(width, inner, heads, attention, dropout, eps) for _ in range(config["num_hidden_layers"])]
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
-        self.pooler = nn.ModuleDict({"dense": _Linear(width, width)})
+        self.pooler = nn.ModuleDict({"dense": _Linear(width, width)}) if has_pooler else None
 
     @property
     def device(self) -> torch.device:
@@ -51,7 +52,7 @@ class Bert(nn.Module):
         layers: Any = self.encoder["layer"]
         for layer in layers:
             hidden = layer(hidden, mask)
-        return BertOutput(hidden, torch.tanh(self.pooler["dense"](hidden[:, 0])))
+        return BertOutput(hidden, None if self.pooler is None else torch.tanh(self.pooler["dense"](hidden[:, 0])))
 
 
 class _Embeddings(nn.Module):

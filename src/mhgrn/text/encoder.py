@@ -13,7 +13,7 @@ from torch.nn import functional
 from xxhash import xxh64
 
 from mhgrn.errors import UserError, shortage
-from mhgrn.printing import shown
+from mhgrn.printing import shortened, shown
 from mhgrn.progress import track
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tokenizer import SharedTokenizer
@@ -32,6 +32,7 @@ class Pretrained(NamedTuple):
     model: Any  # returns last_hidden_state [texts, tokens, width], and pooler_output if it has a ``pooler``
     config: dict[str, Any]  # determines the vectors together with the weights: sizes, activations
     is_sentence_encoder: bool  # trained on single sentences: text.encoding=auto and text.pooling=auto depend on it
+    pooling: Literal["mean", "cls", "last"] | None = None  # of text.pooling=auto; None: mean of a sentence encoder, else pooler
 
 
 class TextEncoder(nn.Module):
@@ -61,13 +62,13 @@ class TextEncoder(nn.Module):
     def __init__(self, settings: TextEncoderSettings) -> None:
         super().__init__()
         self.settings = settings
-        tokenizer, self.model, self._model_config, is_sentence_encoder = self.load()
+        tokenizer, self.model, self._model_config, is_sentence_encoder, pooling = self.load()
         self.tokenizer = SharedTokenizer(tokenizer)
         self.encoding: Literal["separate", "pair"] = (
             ("separate" if is_sentence_encoder else "pair") if settings.encoding == "auto" else settings.encoding
         )
-        self.pooling: Literal["mean", "cls", "pooler"] = (
-            ("mean" if self.encoding == "separate" else "pooler") if settings.pooling == "auto" else settings.pooling
+        self.pooling: Literal["mean", "cls", "pooler", "last"] = (
+            pooling or ("mean" if self.encoding == "separate" else "pooler") if settings.pooling == "auto" else settings.pooling
         )
         if self.pooling == "pooler" and getattr(self.model, "pooler", None) is None:
             raise UserError(f"{settings.encoder} has no pooler; set text.pooling=mean or text.pooling=cls.")
@@ -101,10 +102,14 @@ class TextEncoder(nn.Module):
             raise
         except Exception as error:  # a model may raise anything
             if (ran_out := shortage(error)) is not None:
-                raise UserError(f"the text encoder {self.settings.encoder!r} cannot be loaded: {ran_out}.") from None
-            raise UserError(f"the text encoder {self.settings.encoder!r} cannot encode a text ({reason_of(error)}).") from None
+                raise UserError(f"the text encoder {shortened(self.settings.encoder)} cannot be loaded: {ran_out}.") from None
+            raise UserError(
+                f"the text encoder {shortened(self.settings.encoder)} cannot encode a text ({reason_of(error)})."
+            ) from None
         if not bool(torch.isfinite(hidden).all()):
-            raise UserError(f"the text encoder {self.settings.encoder!r} is damaged: it gives numbers that are not finite (NaN).")
+            raise UserError(
+                f"the text encoder {shortened(self.settings.encoder)} is damaged: it gives numbers that are not finite (NaN)."
+            )
         if set(tokens["input_ids"][0].tolist()) <= set(self.tokenizer.all_special_ids):
             raise UserError(f"the tokenizer of {self.settings.encoder} knows no words; is its tokenizer.json in the folder?")
 
@@ -154,7 +159,7 @@ class TextEncoder(nn.Module):
         self._count_truncated(inputs)
         inputs = inputs.to(self.model.device)
         hidden = self._run(inputs).last_hidden_state
-        pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
+        pooled = self._pooled(hidden, inputs)
         scaled: Tensor = functional.normalize(pooled, dim=1) * self.width**0.5
         return Encoded(scaled, hidden, self._content(inputs))
 
@@ -163,8 +168,18 @@ class TextEncoder(nn.Module):
             return self.model(**inputs)
         except IndexError:
             raise UserError(
-                f"the text encoder {self.settings.encoder!r} is damaged: its tokenizer has tokens that its weights lack."
+                f"the text encoder {shortened(self.settings.encoder)} is damaged: its tokenizer has tokens that its weights lack."
             ) from None
+
+    def _pooled(self, hidden: Tensor, inputs: Any) -> Tensor:
+        """One vector for each text [n, width] from the states of its tokens."""
+        if self.pooling == "cls":
+            return hidden[:, 0]
+        if self.pooling == "last":
+            place = torch.arange(hidden.shape[1], device=hidden.device)
+            last = (self._content(inputs) * place).argmax(1)  # the first token if the text has none of its own
+            return hidden[torch.arange(len(hidden), device=hidden.device), last]
+        return _mean(hidden, inputs["attention_mask"])
 
     def _count_truncated(self, inputs: Any) -> None:
         self.truncated += sum(bool(text.overflowing) for text in inputs.encodings or ())
@@ -256,7 +271,7 @@ class TextEncoder(nn.Module):
         if self.pooling == "pooler":
             pooled: Tensor = out.pooler_output
         else:
-            pooled = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, inputs["attention_mask"])
+            pooled = self._pooled(hidden, inputs)
         return Encoded(pooled, hidden, self._content(inputs))
 
     def _beginnings(self, first: str, second: str) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from mhgrn.settings import Settings
 class TextEncoderSettings(Settings):
     """The text encoder and how it reads a question.
 
-    ``auto`` means ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``pooler`` for others.
+    ``auto`` means ``separate`` and ``mean`` for sentence encoders, ``pair`` and ``last`` for causal decoders, ``pair`` and
+    ``pooler`` for others. A sentence encoder may name another pooling.
 
     >>> TextEncoderSettings(max_length=32).differing()
     {'max_length': 32}
@@ -18,7 +19,9 @@ class TextEncoderSettings(Settings):
 
     encoder: str = Field("minilm", description="minilm (built in), another installed one, a folder, or a Hugging Face hub name")
     encoding: Literal["auto", "separate", "pair"] = Field("auto", description="encode stem and choice separately or as a pair")
-    pooling: Literal["auto", "mean", "cls", "pooler"] = Field("auto", description="how token vectors become one vector")
+    pooling: Literal["auto", "mean", "cls", "pooler", "last"] = Field(
+        "auto", description="how token vectors become one vector; last: the last token of the text, for causal decoders"
+    )
     input_format: Literal["default", "add_qa_prefix", "fairseq", "no_extra_sep"] = Field(
         "default", description="layout of a pair: add_qa_prefix adds Q: and A:, no_extra_sep uses one separator, fairseq does both"
     )

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn_reproduction.budget import LEAST_EPOCHS, Plan, Speed, cost_of, seconds_of, shrink
+from mhgrn.progress import seconds_of
+from mhgrn_reproduction.budget import LEAST_EPOCHS, Plan, Speed, cost_of, shrink
 
 plans = st.builds(Plan, st.integers(1, 6), st.integers(1, 40))
 

@@ -1,12 +1,15 @@
-"""Progress bars and messages on standard error. Bars are shown on a terminal only."""
+"""Progress bars and messages on standard error, and durations. Bars are shown on a terminal only."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from mhgrn.errors import UserError
 from mhgrn.printing import printable
 
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # seconds
 Item = TypeVar("Item")
 _silent = False
 
@@ -80,3 +83,19 @@ def say(message: str) -> None:
     """Print a message to standard error. Standard output is for results."""
     if not _silent:
         print(printable(message, keep="\n"), file=sys.stderr, flush=True)
+
+
+def seconds_of(text: str, option: str = "--budget") -> float:
+    """The seconds of a duration such as 30m.
+
+    Args:
+        text: a number with s, m, h or d; without one it is seconds.
+        option: the name of the option in the error message.
+
+    >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("90")
+    (1800.0, 5400.0, 90.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip().lower())
+    if match is None or not float(match[1]):
+        raise UserError(f"{option} {printable(text)[:100]}: write a time such as 90s, 30m, 2h or 1d.")
+    return float(match[1]) * UNITS[match[2] or "s"]

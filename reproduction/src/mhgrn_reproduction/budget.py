@@ -1,6 +1,5 @@
 """Fit an experiment into a given time: fewer seeds, then fewer epochs, then fewer questions."""
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mhgrn.config import Config
-from mhgrn.errors import UserError
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn_reproduction.cells import Cell
 
@@ -16,19 +14,6 @@ if TYPE_CHECKING:
     from mhgrn.training.examples import Examples
 
 LEAST_EPOCHS = 5  # the minimum before questions are reduced; or half of the epochs if there are fewer than ten
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds_of(text: str) -> float:
-    """The seconds of a duration such as 30m.
-
-    >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("90")
-    (1800.0, 5400.0, 90.0)
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip().lower())
-    if match is None or not float(match[1]):
-        raise UserError(f"--budget {text}: write a time such as 90s, 30m, 2h or 1d.")
-    return float(match[1]) * UNITS[match[2] or "s"]
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def _run(
     force: bool,
     as_json: bool,
 ) -> None:
-    from mhgrn_reproduction.budget import seconds_of
+    from mhgrn.progress import seconds_of
     from mhgrn_reproduction.experiment_setup import Request
     from mhgrn_reproduction.runner import reproduce
     from mhgrn_reproduction.tables import markdown

@@ -84,7 +84,7 @@ class EncoderCase:
 
     def random(self, seed: int, graphs: int = 3, answers: bool = True) -> tuple[GraphBatch, Tensor, Tensor, Tokens]:
         rng = np.random.default_rng(seed)
-        batch = oracles.random_batch(rng, graphs, RELATIONS, self.max_nodes, self.edges, answers)
+        batch = related(oracles.random_batch(rng, graphs, RELATIONS, self.max_nodes, self.edges, answers))
         return batch, *self.inputs(seed, batch)
 
     # ---- what it says of itself
@@ -151,6 +151,7 @@ class EncoderCase:
             3,
             batch.num_relations,
         )
+        permuted = related(permuted)
         for variant in self.variants:
             encoder = self.encoder(**variant)
             torch.testing.assert_close(
@@ -175,7 +176,7 @@ class EncoderCase:
         subgraphs = oracles.random_subgraphs(np.random.default_rng(seed), 3, RELATIONS, 9, 7)
         for variant in self.variants:
             encoder = self.encoder(**variant)
-            whole, part = (GraphBatch.collate(subgraphs, RELATIONS, reach) for reach in (None, encoder.reach))
+            whole, part = (related(GraphBatch.collate(subgraphs, RELATIONS, reach)) for reach in (None, encoder.reach))
             s, features, tokens = self.inputs(seed, GraphBatch.collate([*subgraphs, Subgraph(*EVERY)], RELATIONS))
             of_concept = features[-50:]
             s, tokens = s[:3], Tokens(tokens.states[:3], tokens.content[:3])
@@ -189,7 +190,7 @@ class EncoderCase:
         n = len(kinds)
         for facts in ([], [(0, 1, 1)] if n > 1 else []):
             columns = np.array(facts, dtype=np.int64).reshape(-1, 3).T
-            batch = GraphBatch.collate([Subgraph(np.arange(n), np.array(kinds, dtype=np.uint8), *columns)], RELATIONS)
+            batch = related(GraphBatch.collate([Subgraph(np.arange(n), np.array(kinds, dtype=np.uint8), *columns)], RELATIONS))
             s, features, tokens = self.inputs(0, batch)
             for variant in self.variants:
                 encoder = self.encoder(**variant)
@@ -200,7 +201,7 @@ class EncoderCase:
                 assert all(torch.isfinite(g).all() for g in gradients.values())
 
     def test_no_graph_at_all(self) -> None:
-        batch = GraphBatch.collate([], RELATIONS)
+        batch = related(GraphBatch.collate([], RELATIONS))
         assert len(result(self.encoder()(*self.inputs(0, batch)[:2], batch, self.inputs(0, batch)[2]))) == 0
 
     # ---- precision
@@ -339,6 +340,11 @@ def scale(value: Tensor) -> float:
     return float(value.abs().max()) + 1.0 if value.numel() else 1.0
 
 
+def related(batch: GraphBatch) -> GraphBatch:
+    """The batch with a relevance of its nodes that depends on their concepts."""
+    return batch.with_relevance(torch.sin(1.7 * batch.concepts.double()))
+
+
 def one_by_one(batch: GraphBatch) -> Iterator[tuple[Tensor, GraphBatch]]:
     """The nodes of each graph, and the graph as a batch of its own."""
     for graph in range(batch.num_graphs):
@@ -347,14 +353,16 @@ def one_by_one(batch: GraphBatch) -> Iterator[tuple[Tensor, GraphBatch]]:
         offset = int(nodes[0]) if len(nodes) else 0
         yield (
             nodes,
-            GraphBatch(
-                batch.concepts[nodes],
-                batch.node_type[nodes],
-                torch.zeros_like(nodes),
-                batch.edge_index[:, mine] - offset,
-                batch.edge_type[mine],
-                1,
-                batch.num_relations,
+            related(
+                GraphBatch(
+                    batch.concepts[nodes],
+                    batch.node_type[nodes],
+                    torch.zeros_like(nodes),
+                    batch.edge_index[:, mine] - offset,
+                    batch.edge_type[mine],
+                    1,
+                    batch.num_relations,
+                )
             ),
         )
 

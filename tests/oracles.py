@@ -29,18 +29,24 @@ def walks_and_edges(batch: GraphBatch, length: int) -> Iterator[tuple[Walk, list
             yield walk, [step[3] for step in steps]
 
 
-def log_alpha(walk: Walk, weights: WalkWeights, batch: GraphBatch) -> Tensor:
-    """The exponent of equation 10 without g."""
+def log_alpha(walk: Walk, weights: WalkWeights, batch: GraphBatch, node_log_weight: Tensor | None = None) -> Tensor:
+    """The exponent of equation 10 without g; ``node_log_weight`` is added for each node but the last."""
     nodes, relations = walk
     graph = batch.batch[nodes[-1]]
     total = weights.start[nodes[0]] + sum(weights.relation[graph, r] for r in relations)
     for r, following in pairwise(relations):
         total = total + (weights.turn if weights.turn.dim() == 2 else weights.turn[graph])[r, following]
-    return total
+    return total if node_log_weight is None else total + sum(node_log_weight[node] for node in nodes[:-1])
 
 
 def messages(
-    x: Tensor, weights: WalkWeights, W: Tensor, W_pad: Tensor, batch: GraphBatch, edge_log_weight: Tensor | None = None
+    x: Tensor,
+    weights: WalkWeights,
+    W: Tensor,
+    W_pad: Tensor,
+    batch: GraphBatch,
+    edge_log_weight: Tensor | None = None,
+    node_log_weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Equation 7 by its definition: z [K, N, d] and d [K, N]."""
     K, N = len(W), len(x)
@@ -50,7 +56,7 @@ def messages(
         d = [x.new_zeros(()) for _ in range(N)]
         for walk, edges in walks_and_edges(batch, k):
             nodes, relations = walk
-            alpha = torch.exp(log_alpha(walk, weights, batch))
+            alpha = torch.exp(log_alpha(walk, weights, batch, node_log_weight))
             if edge_log_weight is not None:
                 alpha = alpha * torch.exp(edge_log_weight[edges].sum())
             message = x[nodes[0]]

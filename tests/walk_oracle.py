@@ -13,11 +13,9 @@ from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.message_passing import WalkWeights
 
 
-def trace_of(weights: WalkWeights, length: torch.Tensor) -> LayerTrace:
+def trace_of(weights: WalkWeights, length: torch.Tensor, node_log_weight: torch.Tensor | None = None) -> LayerTrace:
     """A layer's trace; ``length`` is [N, K]."""
-    return LayerTrace(
-        weights=weights, nodes=torch.arange(len(length)), length=length, log_d=torch.zeros(length.shape[1], length.shape[0])
-    )
+    return LayerTrace(weights, torch.arange(len(length)), length, torch.zeros(length.shape[1], length.shape[0]), node_log_weight)
 
 
 class Entry(NamedTuple):
@@ -27,14 +25,20 @@ class Entry(NamedTuple):
     probability: float
 
 
-def enumerate_walks(batch: GraphBatch, weights: WalkWeights, length: torch.Tensor, pool: dict[int, float]) -> list[Entry]:
+def enumerate_walks(
+    batch: GraphBatch,
+    weights: WalkWeights,
+    length: torch.Tensor,
+    pool: dict[int, float],
+    node_log_weight: torch.Tensor | None = None,
+) -> list[Entry]:
     """Every walk into a pooled node whose weight is not 0."""
     weights = WalkWeights(*(w.detach() for w in weights))
     found = []
     for k in range(1, length.shape[1] + 1):
         for node, mass in pool.items():
             ending = [w for w in oracles.walks(batch, k) if w[0][-1] == node]
-            logs = [float(oracles.log_alpha(w, weights, batch)) for w in ending]
+            logs = [float(oracles.log_alpha(w, weights, batch, node_log_weight)) for w in ending]
             d = sum(map(math.exp, logs))
             found += [
                 Entry(*w, log, mass * float(length[node, k - 1]) * math.exp(log) / d)
@@ -50,14 +54,15 @@ class Case(NamedTuple):
     length: torch.Tensor
     pool: dict[int, float]
     graph: int
+    node_log_weight: torch.Tensor | None = None
 
     @property
     def distribution(self) -> WalkDistribution:
-        return WalkDistribution(trace_of(self.weights, self.length), self.batch, self.graph, self.pool)
+        return WalkDistribution(trace_of(self.weights, self.length, self.node_log_weight), self.batch, self.graph, self.pool)
 
     @property
     def entries(self) -> list[Entry]:
-        return enumerate_walks(self.batch, self.weights, self.length, self.pool)
+        return enumerate_walks(self.batch, self.weights, self.length, self.pool, self.node_log_weight)
 
 
 def random_weights(batch: GraphBatch, seed: int, coarse: bool, spread: float = 1.0) -> WalkWeights:
@@ -72,7 +77,10 @@ def random_weights(batch: GraphBatch, seed: int, coarse: bool, spread: float = 1
 
 
 def random_case(seed: int, hops: int, coarse: bool = False, itself: float = 0.0, blocked: bool = False) -> Case:
-    """Two small graphs; one is examined. ``itself`` is the attention without lengths; ``blocked`` forbids starts of type 2."""
+    """Two small graphs; one is examined. ``itself`` is the attention without lengths; ``blocked`` forbids starts of type 2.
+
+    In every second case, nodes have weights too.
+    """
     rng = np.random.default_rng(seed)
     batch = oracles.random_batch(rng, 2, 2, max_nodes=4, edges=4)
     weights = random_weights(batch, seed, coarse)
@@ -83,4 +91,7 @@ def random_case(seed: int, hops: int, coarse: bool = False, itself: float = 0.0,
     chosen = rng.permutation(nodes)[:2].tolist()
     mass = rng.dirichlet(np.ones(len(chosen))).tolist() if chosen else []
     length = torch.from_numpy(rng.dirichlet(np.ones(hops), batch.num_nodes).reshape(-1, hops)) * (1 - itself)
-    return Case(batch, weights, length, dict(zip(chosen, mass, strict=True)), graph)
+    leave = torch.from_numpy(rng.normal(size=batch.num_nodes)) if seed % 2 else None
+    if leave is not None and coarse:
+        leave = leave.round()
+    return Case(batch, weights, length, dict(zip(chosen, mass, strict=True)), graph, leave)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypedDict
 
@@ -256,7 +256,7 @@ class QuestionAnswerer:
         choices = [choice for question in questions for choice in question.choices]
         subgraphs = self._subgraphs(questions, knowledge)
         with torch.inference_mode():
-            graphs = self.scorer.graphs(subgraphs, knowledge.graph)
+            graphs = self.scorer.graphs(subgraphs, knowledge.graph, stems=stems)
             text, truncated = memory.text(stems, choices)
         return _Prepared(questions, knowledge, subgraphs, graphs, text, truncated)
 
@@ -349,8 +349,10 @@ class QuestionAnswerer:
             for end, graph in enumerate(graphs, start=1):
                 facts += len(graph.head)
                 if facts > ALTERED_FACTS or end == len(graphs):
-                    batch = self.scorer.graphs(graphs[start:end], read.knowledge.graph, read.features)
-                    parts.append(self.scorer(read.text.rows(owner[start:end]), batch).score)
+                    of = owner[start:end]
+                    relevance = partial(read.relevance, statements=of)
+                    batch = self.scorer.graphs(graphs[start:end], read.knowledge.graph, read.features, relevance=relevance)
+                    parts.append(self.scorer(read.text.rows(of), batch).score)
                     start, facts = end, 0
         scores = torch.split(torch.cat(parts), [len(of_question.graphs) for of_question in altered])
         return [
@@ -456,6 +458,14 @@ class _Read(_Prepared):
         """The features of some of the batch's concepts."""
         known, row = self._feature_rows
         return self.graphs.features[torch.from_numpy(row[np.searchsorted(known, concepts.numpy())])]
+
+    def relevance(self, altered: GraphBatch, statements: Sequence[int]) -> Tensor:
+        """The relevance of the nodes of altered graphs, each of one of the batch's statements."""
+        assert self.batch.relevance is not None
+        count = int(self.batch.concepts.max()) + 1 if self.batch.num_nodes else 1
+        key, node = (self.batch.batch * count + self.batch.concepts).sort()
+        place = torch.searchsorted(key, torch.tensor(statements)[altered.batch] * count + altered.concepts)
+        return self.batch.relevance[node[place]]
 
 
 def _check_count(name: str, value: object) -> None:

@@ -7,6 +7,7 @@ that are moved together, and absolute. Other places can be given.
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -17,7 +18,7 @@ from torch import Tensor
 from mhgrn.config import Config
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
-from mhgrn.features import BuiltFeatures, FileFeatures, NodeFeatures, NoFeatures, open_features
+from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, NoFeatures, Relevance, open_features
 from mhgrn.io.markers import write_json
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredFolder, read_folder
@@ -108,6 +109,7 @@ class Run:
         encoder: The text encoder, with its trained weights if it was trained.
         features: The node features.
         model: The model.
+        untrained: The text encoder before its training, if it was or will be trained.
 
     >>> run = Run.load("run")  # doctest: +SKIP
     >>> run.config.graph_encoder  # doctest: +SKIP
@@ -121,9 +123,19 @@ class Run:
     encoder: TextEncoder
     features: NodeFeatures
     model: KnowledgeAwareQA
+    untrained: TextEncoder | None = None
 
     def __post_init__(self) -> None:
         self.model.graph_encoder.attach(self.graph)
+
+    @cached_property
+    def relevance(self) -> Relevance | None:
+        """Computes the relevance of nodes to questions, if the graph encoder uses it."""
+        if not self.model.graph_encoder.uses_relevance:
+            return None
+        if isinstance(self.features, NameFeatures):
+            return Relevance(self.features)
+        return Relevance(NameFeatures(self.graph, self.untrained or self.encoder))
 
     def __repr__(self) -> str:
         about = self.about.get("metrics")
@@ -181,7 +193,7 @@ class Run:
             check_tensors(tuned, text.model.state_dict(), path, TEXT_PREFIX)
             text.model.load_state_dict(tuned)
         model.eval()
-        return cls(folder, about, config, graph, text, node_features, model)
+        return cls(folder, about, config, graph, text, node_features, model, untrained)
 
     def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
         """Write settings and weights. The text encoder's weights are written only if training changed them."""

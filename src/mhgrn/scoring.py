@@ -92,18 +92,24 @@ class Scorer:
         graph: KnowledgeGraph | None = None,
         features: Callable[[Tensor], Tensor] | None = None,
         nearest_first: bool = False,
+        stems: Sequence[str] = (),
+        relevance: Callable[[GraphBatch], Tensor] | None = None,
     ) -> Graphs:
-        """Join subgraphs into a batch and look up the features of their nodes.
+        """Join subgraphs into a batch and look up the features and the relevance of their nodes.
 
         Args:
             subgraphs: One for each statement.
             graph: The graph they come from, if it is not the run's.
             features: Gives the features of concepts, [n] → [n, feature_dim]. By default those of the run.
             nearest_first: Order of nodes, see :meth:`~mhgrn.batching.graph_batch.GraphBatch.collate`.
+            stems: The question of each statement, for graph encoders that use the relevance of nodes.
+            relevance: Gives the relevance of the batch's nodes, if it is not computed from ``stems``.
         """
         graph = graph or self.run.graph
         encoder = self.run.model.graph_encoder
         batch = GraphBatch.collate(subgraphs, len(graph.schema), encoder.reach, nearest_first)
+        if self.run.relevance is not None:
+            batch = batch.with_relevance(self.run.relevance(batch, stems, graph) if relevance is None else relevance(batch))
         concepts = batch.concepts
         if encoder.shares_features:
             batch, concepts = batch.sharing_features()

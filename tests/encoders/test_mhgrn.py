@@ -48,8 +48,9 @@ def enumerated(
     backend: str,
     needed: torch.Tensor,
     edge_log_weight: torch.Tensor | None,
+    node_log_weight: torch.Tensor | None,
 ) -> Messages:
-    z, d = oracles.messages(x, weights, W, W_pad, batch, edge_log_weight)
+    z, d = oracles.messages(x, weights, W, W_pad, batch, edge_log_weight, node_log_weight)
     return Messages(z[:, needed], d.log()[:, needed])
 
 
@@ -96,7 +97,12 @@ def test_whole_encoder_equals_enumeration_with_every_backend(
 class TestMHGRN(SharingCase):
     name = "mhgrn"
     settings: ClassVar = {"hidden_dim": 4, "dropout": 0.0}
-    variants: ClassVar = [{}, {"hops": 3, "layers": 2, "relation_weights": "full", "message_dim": 6}]
+    variants: ClassVar = [
+        {},
+        {"hops": 3, "layers": 2, "relation_weights": "full", "message_dim": 6},
+        {"relevance_feature": True},
+        {"relevance_prior": True, "hops": 3, "layers": 2},
+    ]
     edges = 3
 
     def naive(

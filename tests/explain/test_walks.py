@@ -247,7 +247,7 @@ def test_a_trace_may_keep_rows_for_some_nodes_only() -> None:
     case = random_case(3, 2)
     assert case.pool
     kept = torch.tensor(sorted(case.pool))
-    pruned = LayerTrace(case.weights, kept, case.length[kept], torch.zeros(case.length.shape[1], len(kept)))
+    pruned = LayerTrace(case.weights, kept, case.length[kept], torch.zeros(case.length.shape[1], len(kept)), case.node_log_weight)
     distribution = WalkDistribution(pruned, case.batch, case.graph, case.pool)
     assert distribution.masses == case.distribution.masses
     missing = next(node for node in range(case.batch.num_nodes) if node not in case.pool)

@@ -1,4 +1,4 @@
-"""Weights of edges, edges given twice, and transitions that depend on the text: plain = dense = enumeration of walks."""
+"""Weights of edges and nodes, edges given twice, and transitions that depend on the text: plain = dense = enumeration of walks."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -27,11 +27,13 @@ class At(NamedTuple):
     W: Tensor
     W_pad: Tensor
     edge: Tensor
+    node: Tensor
 
-    def messages(self, batch: GraphBatch, backend: Backend, weighted: bool = True) -> Messages:
+    def messages(self, batch: GraphBatch, backend: Backend, weighted: bool = True, nodes: bool = False) -> Messages:
         weights = WalkWeights(self.start, self.relation, self.turn)
         edge = self.edge if weighted else None
-        return multi_hop_messages(self.x, weights, self.W, self.W_pad, batch, backend, edge_log_weight=edge)
+        node = self.node if nodes else None
+        return multi_hop_messages(self.x, weights, self.W, self.W_pad, batch, backend, edge_log_weight=edge, node_log_weight=node)
 
 
 def setting(seed: int, K: int, by_graph: bool) -> tuple[GraphBatch, At]:
@@ -50,7 +52,7 @@ def setting(seed: int, K: int, by_graph: bool) -> tuple[GraphBatch, At]:
 
     N, G, m, E = batch.num_nodes, batch.num_graphs, batch.num_relations, len(batch.edge_type)
     turn = draw(*([G] if by_graph else []), m, m)
-    return batch, At(draw(N, DIM), draw(N), draw(G, m), turn, draw(K, m, DIM), draw(K - 1, DIM), draw(E))
+    return batch, At(draw(N, DIM), draw(N), draw(G, m), turn, draw(K, m, DIM), draw(K - 1, DIM), draw(E), draw(N))
 
 
 def gradients(z: Tensor, d: Tensor, at: At) -> list[Tensor]:
@@ -64,14 +66,15 @@ def gradients(z: Tensor, d: Tensor, at: At) -> list[Tensor]:
 
 
 @settings(max_examples=40)
-@given(seed=st.integers(0, 10**6), K=st.integers(1, 3), by_graph=st.booleans(), weighted=st.booleans())
-def test_every_option_equals_enumeration(seed: int, K: int, by_graph: bool, weighted: bool) -> None:
+@given(seed=st.integers(0, 10**6), K=st.integers(1, 3), by_graph=st.booleans(), weighted=st.booleans(), nodes=st.booleans())
+def test_every_option_equals_enumeration(seed: int, K: int, by_graph: bool, weighted: bool, nodes: bool) -> None:
     batch, at = setting(seed, K, by_graph)
     weights = WalkWeights(at.start, at.relation, at.turn)
-    exact, d = oracles.messages(at.x, weights, at.W, at.W_pad, batch, at.edge if weighted else None)
+    more = at.edge if weighted else None, at.node if nodes else None
+    exact, d = oracles.messages(at.x, weights, at.W, at.W_pad, batch, *more)
     expected = gradients(exact, d, at)
     for backend in BACKENDS:
-        z, log_d = at.messages(batch, backend, weighted)
+        z, log_d = at.messages(batch, backend, weighted, nodes)
         torch.testing.assert_close(z, exact)
         torch.testing.assert_close(log_d.exp(), d)
         for found, wanted in zip(gradients(z, log_d.exp(), at), expected, strict=True):

@@ -38,6 +38,7 @@ class GraphBatch:
         num_graphs: G.
         num_relations: m, reverse relations included.
         feature_row: [N] the row of node features of each node, where nodes share rows.
+        relevance: [N] the relevance ρ of each node to the question, for graph encoders that use it.
 
     >>> import numpy as np
     >>> from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
@@ -56,6 +57,7 @@ class GraphBatch:
     num_graphs: int
     num_relations: int
     feature_row: Tensor | None = None
+    relevance: Tensor | None = None
 
     @classmethod
     def collate(
@@ -182,6 +184,10 @@ class GraphBatch:
         concepts, row = torch.unique(self.concepts, return_inverse=True)
         return self._with({"feature_row": row}), concepts
 
+    def with_relevance(self, relevance: Tensor) -> Self:
+        """Return this batch with the relevance [N] of its nodes."""
+        return self._with({"relevance": relevance})
+
     def _with(self, changed: dict[str, Any]) -> Self:
         """Return a shallow copy with other attributes. Unlike ``dataclasses.replace`` it computes no lazy ones."""
         other = copy(self)
@@ -256,7 +262,7 @@ class _CollatedBatch(GraphBatch):
     @classmethod
     def of(cls, **attributes: Any) -> Self:
         batch = cls.__new__(cls)
-        vars(batch).update(feature_row=None, **attributes)
+        vars(batch).update(feature_row=None, relevance=None, **attributes)
         return batch
 
     @cached_property

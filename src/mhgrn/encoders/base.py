@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.errors import UserError
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.settings import Settings
 from mhgrn.text.tokens import Tokens
@@ -94,6 +96,7 @@ class GraphEncoder(nn.Module):
     shares_features: ClassVar[bool] = False  # True: ``features`` may have one row for each concept, see GraphBatch.feature_row
     uses_text: ClassVar[bool] = True  # False: no text is encoded, s has width 0, and the encoder computes the whole score
     uses_tokens: ClassVar[bool] = False  # True: ``forward`` gets the text encoder's token states
+    uses_relevance: bool = False  # True: ``GraphBatch.relevance`` is set
     has_paths: ClassVar[bool] = False  # True: walks can be decoded from ``GraphEncoding.traces``
 
     limit_setting: ClassVar[str | None] = None  # the setting that limits what is read, see ``GraphEncoding.cut``
@@ -109,6 +112,13 @@ class GraphEncoder(nn.Module):
 
     def prepare(self, batch: GraphBatch) -> None:
         """Compute and keep with the batch what depends on no parameter. Called before a step, in another thread."""
+
+    @staticmethod
+    def relevance(batch: GraphBatch, dtype: torch.dtype) -> Tensor:
+        """The relevance ρ of the nodes [N], for an encoder that uses it."""
+        if batch.relevance is None:
+            raise UserError("this graph encoder uses the relevance of nodes, which the batch lacks; see GraphBatch.with_relevance.")
+        return batch.relevance.to(dtype)
 
     def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> GraphEncoding:
         """s [G, S], features [N, feature_dim] → g [G, out_dim]."""

@@ -50,6 +50,12 @@ class MHGRNSettings(EncoderSettings):
     counting: bool = Field(
         False, description="add a term to the score that counts the walks from question to choice, which a mean of messages hides"
     )
+    relevance_feature: bool = Field(
+        False, description="add a learned vector times the relevance of a node to the question to the node's vector"
+    )
+    relevance_prior: bool = Field(
+        False, description="add a learned number times the relevance of each node that a walk leaves to the walk's log-weight"
+    )
 
     @field_validator("heads")
     @classmethod
@@ -90,7 +96,7 @@ class WalkCounts(nn.Module):
         self.by_relation = nn.Parameter(torch.zeros(hops, num_relations))
         self.by_concept = nn.Parameter(torch.zeros(hops))
 
-    def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor) -> Tensor:
+    def forward(self, weights: WalkWeights, batch: GraphBatch, pooled: Tensor, node_log_weight: Tensor | None = None) -> Tensor:
         """Compute the term [G], from the pooled nodes backwards, with one number per state or exit and hop."""
         K, m = self.by_relation.shape
         states = batch.derived(States.of)
@@ -99,6 +105,9 @@ class WalkCounts(nn.Module):
         delta = relation[exit_graph, states.exit_relation]  # [exits]
         turns = states.relation[states.turn_state], states.exit_relation[states.turn_exit]
         tau = turn[turns] if turn.dim() == 2 else turn[exit_graph[states.turn_exit], *turns]  # [turns]
+        if node_log_weight is not None:
+            leave = node_log_weight.double().exp()
+            start, tau = start * leave, tau * leave[states.exit_node[states.turn_exit]]
         asked = (batch.node_type == QUESTION).nonzero()[:, 0]
         first = (batch.node_type[states.exit_node] == QUESTION).nonzero()[:, 0]  # exits where counted walks begin
         first_node = states.exit_node[first]
@@ -168,6 +177,10 @@ class MHGRN(GraphEncoder):
             for width in [hidden_dim, *[self.out_dim] * (layers - 1)]
         )
         self.counts = WalkCounts(hops, dims.num_relations) if settings.counting else None
+        # both start with 0, which is the model without relevance
+        self.relevance_vector = nn.Parameter(torch.zeros(hidden_dim)) if settings.relevance_feature else None
+        self.relevance_scale = nn.Parameter(torch.zeros(layers)) if settings.relevance_prior else None
+        self.uses_relevance = settings.relevance_feature or settings.relevance_prior
         self.pool = AttentivePooling(dims.sentence_dim, self.out_dim, settings.heads, settings.dropout)
         self.dropout = Dropout(settings.dropout)
         self.reset_parameters(settings.initial_scale, settings.initial_mean)
@@ -195,19 +208,24 @@ class MHGRN(GraphEncoder):
         h = gelu(self.project(features))
         if batch.feature_row is not None:
             h = h.index_select(0, batch.feature_row)
+        if self.relevance_vector is not None:
+            h = h + self.relevance(batch, h.dtype)[:, None] * self.relevance_vector
         h = self.dropout(h)
+        prior = [None] * len(self.layers)
+        if self.relevance_scale is not None:
+            prior = list(self.relevance(batch, self.relevance_scale.dtype) * self.relevance_scale[:, None])
         pooled = self._pooled_nodes(batch)
         steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from a layer's output to a pooled node
         distance = batch.distances(pooled, steps[0]) if steps[0] else None
         traces = []
-        for layer, most in zip(self.layers, steps, strict=True):
+        for layer, most, leave in zip(self.layers, steps, prior, strict=True):
             needed = pooled if distance is None or not most else (distance <= most).nonzero()[:, 0]
-            out, trace = layer(h, s, batch, needed)
+            out, trace = layer(h, s, batch, needed, node_log_weight=leave)
             traces.append(trace)
             # the next layer does not read the other rows
             h = out if needed is pooled else out.new_zeros(len(h), out.shape[1]).index_copy(0, needed, out)
         g, attention = self.pool(s, h, batch.batch[pooled])
-        score = self.counts(traces[-1].weights, batch, pooled) if self.counts is not None else None
+        score = self.counts(traces[-1].weights, batch, pooled, prior[-1]) if self.counts is not None else None
         return GraphEncoding(g, pooled, attention, traces, score=score)
 
     def _pooled_nodes(self, batch: GraphBatch) -> Tensor:

@@ -43,8 +43,9 @@ def attention(
 
     - ``pooling``: the share of each answer entity, and ``masses``: of walks, no path and the entity itself;
     - ``layers``: for each layer δ (``relations``), τ(r, r') (``turns``, as ``{r: {r': logit}}``) and f (``types``; null where no
-      walk may begin; types without nodes are missing), all as logits, parts of log α; and for the last layer ``lengths``, for
-      each answer entity the shares of 0 … K hops, 0 being the entity itself.
+      walk may begin; types without nodes are missing), all as logits, parts of log α; with ``mhgrn.relevance_prior`` the logits
+      of ``concepts`` that a walk leaves; and for the last layer ``lengths``, for each answer entity the shares of 0 … K hops, 0
+      being the entity itself.
     """
     if not attends_to_walks(encoding):
         raise UserError("this model attends to no walks of a graph; there is no attention to show.")
@@ -55,6 +56,7 @@ def attention(
         entity = {node: graph.name(int(batch.concepts[node])) for node in walks.pool}
         layers: list[dict[str, Any]] = []
         mine = (batch.batch == number).cpu().numpy()
+        concepts = batch.concepts.cpu().numpy()[mine].tolist()
         types = batch.node_type.cpu().numpy()
         for trace in encoding.traces:
             start = trace.weights.start.detach().double().cpu().numpy()
@@ -67,6 +69,9 @@ def attention(
                     "types": {name: float(f[0]) if np.isfinite(f[0]) else None for name, f in of_type.items() if len(f)},
                 }
             )
+            if trace.node_log_weight is not None:
+                leave = trace.node_log_weight.detach().double().cpu().numpy()[mine].tolist()
+                layers[-1]["concepts"] = {graph.name(c): logit for c, logit in zip(concepts, leave, strict=True)}
         layers[-1]["lengths"] = {entity[node]: shares.tolist() for node, shares in walks.lengths.items()}
         found[statement] = {
             "pooling": {entity[node]: share for node, share in walks.pool.items()},

@@ -89,6 +89,7 @@ def effects(
     answer: int,
     removals: Sequence[Collection[Triple]] = (),
     tokens: Tokens | None = None,
+    relevance: Callable[[GraphBatch, Sequence[int]], Tensor] | None = None,
 ) -> Effects:
     """Compute how the probability of the choice ``answer`` of one question changes.
 
@@ -102,6 +103,7 @@ def effects(
         answer: Number of the choice.
         removals: Sets of facts; the facts of a set are removed together.
         tokens: For graph encoders that read token states.
+        relevance: For graph encoders that use it: gives the relevance of the nodes of graphs of the choices with these numbers.
     """
     if not 0 <= answer < len(subgraphs):
         raise UserError(f"the question has {len(subgraphs)} choices, numbered from 0; there is no choice {answer}.")
@@ -110,6 +112,8 @@ def effects(
     altered = AlteredGraphs.of(subgraphs, removals)
     with torch.inference_mode():
         batch = GraphBatch.collate(altered.graphs, schema_size, model.graph_encoder.reach)
+        if relevance is not None:
+            batch = batch.with_relevance(relevance(batch, altered.choice))
         read = None if tokens is None else Tokens(tokens.states[altered.choice], tokens.content[altered.choice])
         changed = model(s[altered.choice], rows(batch.concepts), batch, read).score
     return altered.effects(score, changed, answer)

@@ -12,7 +12,8 @@ in it (or lead from a node to itself), and "walks" that of the others. The four 
 the graph, nothing is pooled and all masses are 0.
 
 Walks may repeat nodes, and walks through different nodes count separately. Only simple walks, which repeat none, are evidence: the
-others use a fact twice or return. α depends only on relations and on the type of the first node, so ties are frequent.
+others use a fact twice or return. α depends only on relations and on the type of the first node, so ties are frequent (unless
+nodes have a weight by their relevance).
 
 With several layers this is the distribution of one of them, by default the last. Its walks begin with messages that walks of the
 layer below have gathered; :func:`mhgrn.explain.decode_walks` joins the walks of the layers.
@@ -97,6 +98,10 @@ class WalkDistribution:
         self._relation, self._turn = _numbers(weights.relation[graph]), turn  # δ [m] and τ [m, m]
         self._delta = self._relation[g.state_relation]  # [states]
         self._tau = turn[g.state_relation[g.turn_state], g.exit_relation[g.turn_exit]]  # [turns]
+        self._leave = np.zeros(g.size)  # [n] the log-weight of leaving a node
+        if trace.node_log_weight is not None:
+            self._leave = _numbers(trace.node_log_weight[g.first : g.first + g.size])
+            self._start, self._tau = self._start + self._leave, self._tau + self._leave[g.exit_node[g.turn_exit]]
         self.hops = trace.length.shape[1]  # K
         rows = [trace.row(node) for node in pool]
         self.lengths = dict(
@@ -211,7 +216,7 @@ class WalkDistribution:
 
     def _log_weight(self, local: list[int], relations: list[int]) -> float:
         """log α of a walk of the graph, by its nodes' numbers in the graph."""
-        total = self._start[local[0]] + self._relation[relations].sum()
+        total = self._start[local[0]] + self._leave[local[1:-1]].sum() + self._relation[relations].sum()
         return float(total + sum(self._turn[r, following] for r, following in pairwise(relations)))
 
     def probability(self, nodes: list[int], relations: list[int]) -> float:

@@ -3,6 +3,7 @@
 from mhgrn.features.folder import FeatureFolder
 from mhgrn.features.loading import open_features
 from mhgrn.features.node_features import BuiltFeatures, FileFeatures, NodeFeatures, NoFeatures
+from mhgrn.features.relevance import Relevance
 from mhgrn.features.source import FeatureSource
 from mhgrn.features.sources.names import NameFeatures
 from mhgrn.features.sources.random import RandomFeatures
@@ -17,6 +18,7 @@ __all__ = [
     "NoFeatures",
     "NodeFeatures",
     "RandomFeatures",
+    "Relevance",
     "open_features",
     "verbalize",
 ]

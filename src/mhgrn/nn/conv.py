@@ -29,6 +29,7 @@ class LayerTrace:
     nodes: Tensor  # [n] the nodes it computed, ascending
     length: Tensor  # [n, K] attention over lengths
     log_d: Tensor  # [K, n]
+    node_log_weight: Tensor | None = None  # [N] added to log α of a walk for each node it leaves
 
     def row(self, node: int) -> int:
         """Return the position of a node in ``nodes``."""
@@ -162,7 +163,13 @@ class MHGRNLayer(nn.Module):
                 self.typed.bias[:, : self.messages.channels // 2] = 1
 
     def forward(
-        self, x: Tensor, s: Tensor, batch: GraphBatch, needed: Tensor | None = None, edge_log_weight: Tensor | None = None
+        self,
+        x: Tensor,
+        s: Tensor,
+        batch: GraphBatch,
+        needed: Tensor | None = None,
+        edge_log_weight: Tensor | None = None,
+        node_log_weight: Tensor | None = None,
     ) -> tuple[Tensor, LayerTrace]:
         """Compute h' and the attention of the layer.
 
@@ -172,6 +179,7 @@ class MHGRNLayer(nn.Module):
             batch: the graphs.
             needed: [n] nodes to compute h' for, ascending; all by default.
             edge_log_weight: [E] added to log α of a walk for each edge it takes.
+            node_log_weight: [N] added to log α of a walk for each node it leaves.
 
         Returns:
             h' [n, out_channels] of the needed nodes, and the :class:`LayerTrace`.
@@ -179,14 +187,14 @@ class MHGRNLayer(nn.Module):
         if needed is None:
             needed = torch.arange(len(x), device=x.device)
         sent = x if self.typed is None else self.typed(x, batch.node_type)  # [N, d] the paper's x
-        weights = self.walk_weights(s, batch)
+        weights, more = self.walk_weights(s, batch), (edge_log_weight, node_log_weight)
         if self.walks_to == "answer":
             ends = (batch.node_type[needed] == ANSWER).nonzero()[:, 0]
-            z_ends, log_d_ends = self.messages(sent, weights, batch, needed[ends], edge_log_weight)
+            z_ends, log_d_ends = self.messages(sent, weights, batch, needed[ends], *more)
             z = z_ends.new_zeros(self.hops, len(needed), z_ends.shape[2]).index_copy(1, ends, z_ends)
             log_d = log_d_ends.new_full((self.hops, len(needed)), -torch.inf).index_copy(1, ends, log_d_ends)
         else:
-            z, log_d = self.messages(sent, weights, batch, needed, edge_log_weight)  # [K, n, d], [K, n]
+            z, log_d = self.messages(sent, weights, batch, needed, *more)  # [K, n, d], [K, n]
         if self.epsilon:
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
         if self.zero_hop:
@@ -199,7 +207,7 @@ class MHGRNLayer(nn.Module):
         z_mean = torch.einsum("nk,knd->nd", length, z)
         z_mean = z_mean.to(self.V_message.weight.dtype)  # messages of a layer in half precision are computed in single precision
         out = self.dropout(self.activation(self.V(x[needed]) + self.V_message(z_mean)))
-        return out, LayerTrace(weights, needed, length[:, -self.hops :], log_d)
+        return out, LayerTrace(weights, needed, length[:, -self.hops :], log_d, node_log_weight)
 
     def walk_weights(self, s: Tensor, batch: GraphBatch) -> WalkWeights:
         """Compute the structured attention (equation 10) from s; removed components count 0."""

@@ -32,6 +32,7 @@ def multi_hop_messages(
     backend: Backend = "auto",
     needed: Tensor | None = None,
     edge_log_weight: Tensor | None = None,
+    node_log_weight: Tensor | None = None,
 ) -> Messages:
     """Compute z_i^k = Σ over k-hop walks into i of α/d · W⁰_K ··· W⁰_{k+1} W^k_{r_k} ··· W¹_{r_1} x_j (equation 7).
 
@@ -48,6 +49,7 @@ def multi_hop_messages(
         needed: [n] the nodes i to compute, ascending; all by default. Rows of x that cannot reach them are never read.
         edge_log_weight: [E] in the order of ``batch.edge_index``. It is added to log α of a walk each time the walk takes the
             edge; -inf removes an edge. The derivative of log d by it is the expected number of times a walk uses the edge.
+        node_log_weight: [N] added to log α of a walk each time the walk leaves the node: at its start, and where it passes.
 
     The sparse forms cost E·d + Σ_j in(j)·out(j)·d a hop, with in and out the numbers of relation *types* at a node, and never
     multiply two attention weights: each state stores the weighted mean of its messages and the logarithm of their weight, which
@@ -64,7 +66,10 @@ def multi_hop_messages(
         compute = _BACKENDS[backend if backend != "auto" else "compiled" if x.device.type == "cpu" else "plain"]
         if edge_log_weight is not None:
             edge_log_weight = edge_log_weight.double()
-        z, log_d = compute(x, weights, W, batch, needed, edge_log_weight)
+        if node_log_weight is not None:
+            node_log_weight = node_log_weight.double()
+            weights = weights._replace(start=weights.start + node_log_weight)
+        z, log_d = compute(x, weights, W, batch, needed, edge_log_weight, node_log_weight)
         return Messages(_pad(z, W_pad), log_d)
 
 
@@ -155,6 +160,7 @@ class MultiHopMessagePassing(nn.Module):
         batch: GraphBatch,
         needed: Tensor | None = None,
         edge_log_weight: Tensor | None = None,
+        node_log_weight: Tensor | None = None,
     ) -> Messages:
         """x [N, d] → messages [K, n, d] at the needed nodes."""
-        return multi_hop_messages(x, weights, *self.matrices(), batch, self.backend, needed, edge_log_weight)
+        return multi_hop_messages(x, weights, *self.matrices(), batch, self.backend, needed, edge_log_weight, node_log_weight)

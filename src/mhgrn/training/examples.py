@@ -55,6 +55,8 @@ class Examples:
         if isinstance(run.features, NameFeatures):
             run.features.require_and_keep(data.used)
         run.features.require(data.used)
+        if run.relevance is not None:
+            run.relevance.require(data.used, [question.stem for question in data.questions], data.folder / "cache")
         # Dropout draws in the order of nodes: the published runs on large data sets were trained in this order.
         encoder = run.model.graph_encoder
         self._nearest_first = (
@@ -113,7 +115,9 @@ class Examples:
         return batch if self.device == CPU else batch.to(self.device)
 
     def _graphs(self, statements: Numbers) -> Graphs:
-        return self.scorer.graphs([self.data.subgraph(s) for s in statements.tolist()], nearest_first=self._nearest_first)
+        numbers = statements.tolist()
+        stems = [stem for stem, _ in self.pairs(numbers)]
+        return self.scorer.graphs([self.data.subgraph(s) for s in numbers], nearest_first=self._nearest_first, stems=stems)
 
     def scores(self, batch: QuestionBatch, live_text: bool) -> Tensor:
         """[G] the scores of a batch. With ``live_text`` the text encoder runs, otherwise its stored vectors are used."""

@@ -195,7 +195,7 @@ def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeG
     about = describe(config, graph, encoder, features, source, folder) | {"processes": processes.count}
     if processes.index:
         set_seed(int(np.random.SeedSequence([config.seed, processes.index]).generate_state(1)[0]))
-    return Run(folder, about, config, graph, encoder, features, model.to(processes.device))
+    return Run(folder, about, config, graph, encoder, features, model.to(processes.device), untrained)
 
 
 def _check_same(folder: Path, about: dict[str, Any]) -> None:

@@ -22,15 +22,23 @@ Given = tuple[Array, Array]  # gradients of z [K, n, d] and log d [K, n]
 
 
 def messages(
-    x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
+    x: Tensor,
+    weights: WalkWeights,
+    W: Tensor,
+    batch: GraphBatch,
+    needed: Tensor,
+    edge_log_weight: Tensor | None = None,
+    passing: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute messages [K, n, d] and log d [K, n] of the needed nodes, before padding."""
     # the kernels do not support edge weights, and would treat a NaN logit as -inf
-    if edge_log_weight is not None or any(bool(w.isnan().any()) for w in weights):
-        return torch_ops.messages(x, weights, W, batch, needed, edge_log_weight)
+    logits = weights if passing is None else (*weights, passing)
+    if edge_log_weight is not None or any(bool(logit.isnan().any()) for logit in logits):
+        return torch_ops.messages(x, weights, W, batch, needed, edge_log_weight, passing)
     nodes, index = needed.numpy(), batch.walk_index
     plan = Plan(nodes, np.searchsorted(nodes, index.graph_ptr), *index.depths(nodes, len(W)))
-    z, log_d = _Messages.apply(x, *weights, W, _Task(index, plan))  # type: ignore[no-untyped-call]
+    node = x.new_zeros(len(x), dtype=torch.float64) if passing is None else passing
+    z, log_d = _Messages.apply(x, *weights, node, W, _Task(index, plan))  # type: ignore[no-untyped-call]
     return z, log_d
 
 
@@ -73,11 +81,11 @@ class _Task:
 class _Messages(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor, task: _Task
+        ctx: Any, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, node: Tensor, W: Tensor, task: _Task
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.task, ctx.buffers = task, Buffers()
-        given = (t.detach().contiguous() for t in (x, start, relation, turn, W))
+        given = (t.detach().contiguous() for t in (x, start, relation, turn, node, W))
         ctx.kept, ctx.transformed = _forward(task, ctx.buffers, *given)
         ctx.save_for_backward(x, relation, turn, W)
         return torch.from_numpy(ctx.kept.z), torch.from_numpy(ctx.kept.log_d)
@@ -93,14 +101,15 @@ class _Messages(torch.autograd.Function):
 
 
 def _forward(
-    task: _Task, buffers: Buffers, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, W: Tensor
+    task: _Task, buffers: Buffers, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, node: Tensor, W: Tensor
 ) -> tuple[Kept, list[Array]]:
     """Return what the backward pass needs, and the messages behind W of each hop where W is not diagonal."""
     index, plan = task.index, task.plan
     dtype, d, K = x.numpy().dtype, x.shape[1], len(W)
     tau = turn.numpy().reshape(-1, *turn.shape[-2:])
     tau_top = float(tau.max()) if tau.size and np.isfinite(tau.max()) else 0.0
-    logits = Logits(start.numpy(), relation.numpy(), tau, np.exp(tau - tau_top).transpose(0, 2, 1).copy(), tau_top)
+    T = np.exp(tau - tau_top).transpose(0, 2, 1).copy()
+    logits = Logits(start.numpy(), relation.numpy(), tau, T, tau_top, node.numpy())
     states = len(index.state_relation)
     kept = Kept(
         v=buffers.empty((K, states, d), dtype),
@@ -170,6 +179,7 @@ def _backward(
         slot=np.repeat(np.arange(blocks), np.diff(index.block_ptr)) if is_shared else np.arange(G),
         x=np.zeros(x.shape, dtype),
         start=np.zeros(len(x)),
+        node=np.zeros(len(x)),
     )
     if W.dim() == 3:
 
@@ -184,7 +194,7 @@ def _backward(
     else:
         total_W = _backward_with_matrices(task, kept, transformed, given, x, W, totals, is_shared)
     grad_turn = totals.tau.sum(0) if is_shared else totals.tau
-    return (*(torch.from_numpy(g) for g in (totals.x, totals.start, totals.delta, grad_turn)), total_W)
+    return (*(torch.from_numpy(g) for g in (totals.x, totals.start, totals.delta, grad_turn, totals.node)), total_W)
 
 
 def _backward_with_matrices(

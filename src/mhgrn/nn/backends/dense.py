@@ -34,7 +34,13 @@ class Matrices:
 
 
 def messages(
-    x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
+    x: Tensor,
+    weights: WalkWeights,
+    W: Tensor,
+    batch: GraphBatch,
+    needed: Tensor,
+    edge_log_weight: Tensor | None = None,
+    passing: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Algorithm 1 on padded tensors."""
     G = batch.num_graphs
@@ -48,10 +54,13 @@ def messages(
     # the normalizer is one more channel, of ones, that no W changes
     X = x.new_zeros(G, 1, n, x.shape[1] + 1)
     X[batch.batch, 0, place] = _scaled_exp(weights.start, None, x.dtype)[:, None] * functional.pad(x, (0, 1), value=1.0)
+    P = x.new_ones(G, 1, n, 1)
+    if passing is not None:
+        P = P.index_put((batch.batch, torch.zeros_like(place), place), _scaled_exp(passing, None, x.dtype)[:, None])
     zs, log_ds = [], []
     M = X  # [G, m, n, d + 1]; set by the first hop
     for hop, W_hop in enumerate(W):
-        M = A @ (X if hop == 0 else (T.mT @ M.flatten(2)).view_as(M))
+        M = A @ (X if hop == 0 else P * (T.mT @ M.flatten(2)).view_as(M))
         if W_hop.dim() == 2:
             M = M * (u * functional.pad(W_hop, (0, 1), value=1.0)[:, None])
         else:
@@ -63,7 +72,7 @@ def messages(
         z = torch.where(some[..., None], Z / d[..., None], torch.zeros_like(Z))
         zs.append(z[batch.batch, place])
         log_ds.append(torch.where(some, d.double().log(), -torch.inf)[batch.batch, place])
-    scale = _log_scale(weights, edge_log_weight, batch, len(W))
+    scale = _log_scale(weights, edge_log_weight, passing, batch, len(W))
     return torch.stack(zs)[:, needed], (torch.stack(log_ds) + scale)[:, needed]
 
 
@@ -79,11 +88,13 @@ def _top(logit: Tensor, dim: tuple[int, ...] | None) -> Tensor:
     return torch.where(torch.isfinite(top), top, torch.zeros_like(top))
 
 
-def _log_scale(weights: WalkWeights, edge_log_weight: Tensor | None, batch: GraphBatch, K: int) -> Tensor:
+def _log_scale(weights: WalkWeights, edge_log_weight: Tensor | None, passing: Tensor | None, batch: GraphBatch, K: int) -> Tensor:
     """Return what the subtracted maxima remove from log d: [K, N]."""
     hops = torch.arange(1, K + 1, device=weights.start.device)[:, None]
     a_hop = _top(weights.relation, (1,)).expand(batch.num_graphs, 1)  # [G, 1]
     if edge_log_weight is not None:
         a_hop = a_hop + _top(edge_log_weight, None)
     a_turn = _top(weights.turn, (-2, -1)).reshape(-1, 1).expand(batch.num_graphs, 1)
+    if passing is not None:
+        a_turn = a_turn + _top(passing, None)
     return _top(weights.start, None) + hops * a_hop[batch.batch, 0] + (hops - 1) * a_turn[batch.batch, 0]

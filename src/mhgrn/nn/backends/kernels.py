@@ -41,6 +41,7 @@ class Logits(NamedTuple):
     tau: Array  # [1 or G, m, m]
     T: Array  # [1 or G, m, m] exp(τ - tau_top), the later relation first
     tau_top: float  # the largest of τ
+    node: Array  # [N] added to the log-weight of a walk that passes a node
 
 
 class Hop(NamedTuple):
@@ -99,6 +100,7 @@ class Totals(NamedTuple):
     slot: Array  # [G] where a graph's gradient of τ is added
     x: Array  # [N, d]
     start: Array  # [N]
+    node: Array  # [N]
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -294,6 +296,7 @@ def next_hop(number, g0, g1, index, plan, logits, before, hop, exits):  # type: 
                         for s in range(s0, s1):
                             q[turn + s - s0] = q[turn + s - s0] / total if total > 0 else 0.0
                         exits.L[x - x0] = np.log(total) + high if total > 0 else -np.inf
+                    exits.L[x - x0] += logits.node[i]
                     _mix(exits.Y, x - x0, q, turn, M, s1 - s0)
                     top = max(top, exits.L[x - x0])
                 turn += s1 - s0
@@ -420,6 +423,7 @@ def hop_back(number, g0, g1, o, index, plan, hop, before, adjoint, totals):  # t
                 if exit_depth[x] >= number:
                     here[count] = x
                     count += 1
+            passing = 0.0  # the gradient of the node's log-weight
             for s in range(s0, s1):
                 first = index.turn_ptr[i] + s - s0 - exit_ptr[i] * (s1 - s0)  # of the shares of this state
                 r = state_relation[s]
@@ -439,10 +443,13 @@ def hop_back(number, g0, g1, o, index, plan, hop, before, adjoint, totals):  # t
                         a4 += g4 * message
                         grad[s - o, c] += q1 * g1 + q2 * g2 + q3 * g3 + q4 * g4
                     beta[s - o] += q1 * beta_Y[y1] + q2 * beta_Y[y2] + q3 * beta_Y[y3] + q4 * beta_Y[y4]
-                    grad_tau[r, exit_relation[x1]] += q1 * (a1 + beta_Y[y1])
-                    grad_tau[r, exit_relation[x2]] += q2 * (a2 + beta_Y[y2])
-                    grad_tau[r, exit_relation[x3]] += q3 * (a3 + beta_Y[y3])
-                    grad_tau[r, exit_relation[x4]] += q4 * (a4 + beta_Y[y4])
+                    t1, t2 = q1 * (a1 + beta_Y[y1]), q2 * (a2 + beta_Y[y2])
+                    t3, t4 = q3 * (a3 + beta_Y[y3]), q4 * (a4 + beta_Y[y4])
+                    grad_tau[r, exit_relation[x1]] += t1
+                    grad_tau[r, exit_relation[x2]] += t2
+                    grad_tau[r, exit_relation[x3]] += t3
+                    grad_tau[r, exit_relation[x4]] += t4
+                    passing += t1 + t2 + t3 + t4
                     n += 4
                 while n < count:
                     x = here[n]
@@ -452,8 +459,11 @@ def hop_back(number, g0, g1, o, index, plan, hop, before, adjoint, totals):  # t
                         along += grad_Y[x - x0, c] * M[s - s0, c]
                         grad[s - o, c] += share * grad_Y[x - x0, c]
                     beta[s - o] += share * beta_Y[x - x0]
-                    grad_tau[r, exit_relation[x]] += share * (along + beta_Y[x - x0])
+                    t1 = share * (along + beta_Y[x - x0])
+                    grad_tau[r, exit_relation[x]] += t1
+                    passing += t1
                     n += 1
+            totals.node[i] += passing
 
 
 @sum_kernel
@@ -514,7 +524,8 @@ def backward(b0, b1, index, plan, x, W, kept, given, totals, adjoint):  # type: 
             for k in range(len(W) - 1, -1, -1):
                 hop = Hop(kept.v[k], W[k], kept.L[k], kept.p[k], kept.q[k])
                 out = Delivered(kept.z[k], kept.log_d[k], given[0][k], given[1][k])
-                total = Totals(totals.W[block, k], totals.delta, totals.tau[totals.slot[g]], totals.slot, totals.x, totals.start)
+                tau = totals.tau[totals.slot[g]]
+                total = Totals(totals.W[block, k], totals.delta, tau, totals.slot, totals.x, totals.start, totals.node)
                 read_back(plan.row_ptr[g], plan.row_ptr[g + 1], plan.needed, index, hop.L, out, k == len(W) - 1, o, adjoint)
                 if k == 0:
                     first_hop_back(g, g + 1, o, index, plan.depth, x, hop, adjoint, total)

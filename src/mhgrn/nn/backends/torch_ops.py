@@ -10,7 +10,13 @@ from mhgrn.nn.walk_weights import WalkWeights
 
 
 def messages(
-    x: Tensor, weights: WalkWeights, W: Tensor, batch: GraphBatch, needed: Tensor, edge_log_weight: Tensor | None = None
+    x: Tensor,
+    weights: WalkWeights,
+    W: Tensor,
+    batch: GraphBatch,
+    needed: Tensor,
+    edge_log_weight: Tensor | None = None,
+    passing: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute messages [K, n, d] and log d [K, n] of the needed nodes, before padding."""
     states = batch.derived(States.of)
@@ -18,6 +24,8 @@ def messages(
     delta = relation[batch.batch[states.node], states.relation]  # [states]
     turns = states.relation[states.turn_state], states.exit_relation[states.turn_exit]
     tau = turn[turns] if turn.dim() == 2 else turn[batch.batch[states.exit_node[states.turn_exit]], *turns]  # [turns]
+    if passing is not None:
+        tau = tau + passing[states.exit_node[states.turn_exit]]
     zs, log_ds = [], []
     mean = log_d = x  # of the states; set by the first hop
     for hop in range(len(W)):

@@ -86,6 +86,42 @@ def weighted_sum(weight: Tensor, source: Tensor, pattern: SparsePattern) -> Tens
     return total.to(given)
 
 
+class _EntryProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, source: Tensor, target: Tensor, pattern: SparsePattern) -> Tensor:
+        ctx.save_for_backward(source, target)
+        ctx.pattern = pattern
+        zeros = _matrix(pattern.pointer, pattern.source, source.new_zeros(len(pattern.source)), len(source))
+        product: Tensor = torch.sparse.sampled_addmm(zeros, target.contiguous(), source.t(), beta=0.0).values()
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        source, target = ctx.saved_tensors
+        pattern: SparsePattern = ctx.pattern
+        by = pattern.by_source
+        grad_source = grad_target = None
+        if ctx.needs_input_grad[0]:
+            grad_source = _multiply(_matrix(pattern.source_pointer, pattern.target[by], grads[0][by], len(target)), target)
+        if ctx.needs_input_grad[1]:
+            grad_target = _multiply(_matrix(pattern.pointer, pattern.source, grads[0].contiguous(), len(source)), source)
+        return grad_source, grad_target, None
+
+
+def entry_products(source: Tensor, target: Tensor, pattern: SparsePattern) -> Tensor:
+    """Compute ⟨source, target⟩ of each entry: [sources, d], [targets, d] → [entries], in single precision or more.
+
+    Entries must be distinct.
+    """
+    dtype = torch.promote_types(torch.promote_types(source.dtype, target.dtype), torch.float32)
+    source, target = source.to(dtype), target.to(dtype)
+    if not len(pattern.source):
+        return source.new_zeros(0)
+    with torch.autocast(source.device.type, enabled=False):
+        product: Tensor = _EntryProducts.apply(source, target, pattern)  # type: ignore[no-untyped-call]
+    return product
+
+
 def segment_softmax(logit: Tensor, segment: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Compute softmax within segments, and the logarithm of each segment's sum of exponentials.
 

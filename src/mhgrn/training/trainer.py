@@ -1,12 +1,8 @@
 """The training loop: cross-entropy over the choices of a question, with separate learning rates for text and graph."""
 
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,6 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 from mhgrn.compiled.threads import one_ahead
 from mhgrn.errors import UserError
 from mhgrn.io.folders import replace_folder
+from mhgrn.io.signals import StopSignals
 from mhgrn.progress import bar, say
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
@@ -34,30 +31,6 @@ from mhgrn.training.examples import Examples, QuestionBatch, from_guessing, larg
 from mhgrn.training.metrics import METRICS, Record
 from mhgrn.training.optimizer import learning_rate_factor, make_optimizer
 from mhgrn.training.sampling import Numbers, batches, length_buckets, share, shuffled, training_subset
-
-
-class StopSignals:
-    """SIGINT (Ctrl-C) and SIGTERM stop the training after the current step. A second signal stops it at once."""
-
-    def __init__(self) -> None:
-        self.asked_to_stop = False
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked_to_stop:
-            raise KeyboardInterrupt
-        self.asked_to_stop = True
-
-    @contextmanager
-    def handled(self) -> Iterator[None]:
-        before: dict[signal.Signals, Any] = {}
-        try:
-            with suppress(ValueError):  # only the main thread can handle signals
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    before[number] = signal.signal(number, self._handle)
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 from harness import Project, edit_json
 from safetensors.torch import load_file, save_file
 
+from damage import unseal
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.checksums import CHECKSUMS, verify
@@ -128,7 +129,7 @@ def test_whatever_run_json_holds_is_refused_in_one_line(run: Path, name: str) ->
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b"[" * 100_000, b"\xff\xfe", b'{"format": NaN}'], ids=repr)
 def test_run_json_that_is_not_one(run: Path, content: bytes) -> None:
     (run / "run.json").write_bytes(content)
-    (run / CHECKSUMS).unlink()
+    unseal(run)
     assert "run.json" in refusal(run)
 
 
@@ -155,7 +156,7 @@ def test_weights_that_do_not_fit_are_named(run: Path, name: str) -> None:
     tensors = load_file(run / "model.safetensors")
     change(tensors, chosen := _tensor(tensors))
     save_file(tensors, run / "model.safetensors")
-    (run / CHECKSUMS).unlink()  # as if an earlier version had written it
+    unseal(run)  # as if an earlier version had written it
     message = refusal(run)
     assert says.replace("NAME", chosen) in message
     assert "model.safetensors" in message
@@ -176,7 +177,7 @@ def test_a_changed_file_is_reported(run: Path) -> None:
 
 
 def test_a_run_without_checksums_still_loads(run: Path) -> None:
-    (run / CHECKSUMS).unlink()
+    unseal(run)
     edit_json(run / "run.json", lambda about: [about.pop(key) for key in ("relative", "text_checksum")])
     assert Run.load(run).config.mhgrn.hidden_dim == 8
 

@@ -4,8 +4,11 @@ import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from mhgrn.printing import shown
+
 LONGEST_NAME = 200  # characters; the search for a similar name takes quadratic time
 MOST_LISTED = 50  # known names that a message lists
+LONGEST_LISTED = 40  # characters of each of them
 
 
 class UserError(ValueError):
@@ -30,9 +33,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     near = get_close_matches(name, known, n=1, cutoff=0.6) if len(name) <= LONGEST_NAME else []
     if near:
-        return f" Did you mean {near[0]}?"
+        return f" Did you mean {shown(near[0])}?"
     more = f" and {len(known) - MOST_LISTED:,} more" if len(known) > MOST_LISTED else ""
-    return f" Known: {', '.join(known[:MOST_LISTED])}{more}."
+    return f" Known: {', '.join(shown(name, LONGEST_LISTED) for name in known[:MOST_LISTED])}{more}."
 
 
 _OUT_OF_MEMORY = ("allocate memory", "not enough memory", "out of memory", "(os error 12)")

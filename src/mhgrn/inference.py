@@ -246,7 +246,7 @@ class QuestionAnswerer:
         """
         read = self._score(self._prepare([Question.asked(question, choices)], self._knowledge, TextMemory(self.scorer)))
         if choice is not None and choice not in choices:
-            raise UserError(f"{choice!r} is not one of the choices.{did_you_mean(choice, choices)}")
+            raise UserError(f"{shortened(choice)} is not one of the choices.{did_you_mean(choice, choices)}")
         number = read.best[0] if choice is None else list(choices).index(choice)
         return WalkDistribution.of(read.encoding, read.batch, number, self._first_head)
 

@@ -19,7 +19,7 @@ from mhgrn.config import Config
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, NoFeatures, Relevance, open_features
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredFolder, read_folder
 from mhgrn.io.tensors import save_tensors
@@ -201,7 +201,7 @@ class Run:
         if text_changed:
             tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
         save_tensors(self.folder / WEIGHTS, tensors)
-        write_json(self.folder / MARKER, self.about | {"metrics": metrics})
+        write_marker(self.folder / MARKER, self.about | {"metrics": metrics})
 
 
 def check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], path: Path, prefix: str = "") -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from harness import Command, Project, Refused, edit_json
 
+from damage import unseal
 from mhgrn.subgraphs.prepared import PreparedData
 
 
@@ -76,7 +77,7 @@ def test_a_question_without_answer_needs_a_choice(own: Project, here: Command, r
     path = own.data / "questions.jsonl"
     first, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text(json.dumps(json.loads(first) | {"answer": None}) + "\n" + "".join(rest), encoding="utf-8")
-    (own.data / "checksums.json").unlink()
+    unseal(own.data)
     draw = ["data", "draw", str(own.data), first_id(own), "-o", str(own.root / "p.svg")]
     refused(draw, ["is unknown; name a choice with --choice (A, B, C, D, E)"])
     assert here(*draw, "--choice", "B").code == 0

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from damage import unseal
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FeatureFolder, FileFeatures, NameFeatures, open_features
 from mhgrn.features.accumulate import Accumulator
 from mhgrn.features.source import FeatureSource, SourceFeatures
 from mhgrn.features.sources.random import RandomSource
 from mhgrn.io import stored as stored_module
-from mhgrn.io.checksums import BLOCK, CHECKSUMS, verify
+from mhgrn.io.checksums import BLOCK, verify
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.text.cache import SentenceVectors, TokenStates
@@ -75,7 +76,7 @@ def test_whatever_features_json_holds(folder: Path, graph: KnowledgeGraph, name:
     ABOUT[name](about)
     (folder / "features.json").write_text(json.dumps(about), encoding="utf-8")
     assert "features.json is damaged" in refused(lambda: FeatureFolder.load(folder, graph))  # by its checksum
-    (folder / CHECKSUMS).unlink()
+    unseal(folder)
     assert str(folder) in refused(lambda: FeatureFolder.load(folder, graph))
 
 
@@ -101,7 +102,7 @@ ARRAYS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 def test_arrays_of_other_contents(folder: Path, graph: KnowledgeGraph, name: str) -> None:
     file, change = ARRAYS[name]
     np.save(folder / f"{file}.npy", change(np.load(folder / f"{file}.npy")), allow_pickle=True)
-    (folder / CHECKSUMS).unlink()  # as if an earlier version had written it
+    unseal(folder)  # as if an earlier version had written it
     assert f"{file}.npy" in refused(lambda: FeatureFolder.load(folder, graph))
 
 
@@ -226,7 +227,7 @@ def test_the_cache_of_token_states(
     assert torch.equal(made.states, again.states)
     np.save(folder / f"{file}.npy", change(np.load(folder / f"{file}.npy")))
     if not sealed:
-        (folder / CHECKSUMS).unlink()
+        unseal(folder)
     assert str(folder) in refused(lambda: TokenStates.compute(encoder, PAIRS, folder)(torch.arange(3)))
 
 

@@ -18,7 +18,7 @@ from mhgrn.io.arrays import save_array
 from mhgrn.io.atomic import append_text
 from mhgrn.io.checksums import BLOCK, CHECKSUMS, remove_file, seal, verify
 from mhgrn.io.folders import begin_folder, new_folder, replace_folder
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_json, write_marker
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 
 MARKER = "thing.json"
@@ -162,6 +162,31 @@ def test_a_folder_without_checksums_is_read(tmp_path: Path) -> None:
     assert load(folder).values[5] == 5
     with pytest.raises(UserError, match=f"has no {CHECKSUMS}"):
         list(verify(folder))
+
+
+@pytest.mark.parametrize("left", [None, "folder", "fifo", "link"])
+def test_a_folder_whose_checksums_were_removed_is_refused(tmp_path: Path, left: str | None) -> None:
+    folder = make(tmp_path / "thing")
+    write_marker(folder / MARKER, {"format": 1, "text": "text"})
+    assert read_folder(folder, MARKER, "thing", 1, lambda stored: stored.about) == {"format": 1, "text": "text"}
+    path = folder / CHECKSUMS
+    path.unlink()
+    if left == "folder":
+        path.mkdir()
+    elif left == "fifo":
+        os.mkfifo(path)
+    elif left == "link":
+        path.symlink_to("nowhere")
+    with pytest.raises(UserError, match=f"{CHECKSUMS} is (missing|damaged)"):
+        load(folder)
+    assert [(found, bool(why)) for found, why in verify(tmp_path)] == [(path, True)]
+
+
+def test_the_marker_of_a_folder_without_checksums_does_not_ask_for_them(tmp_path: Path) -> None:
+    folder = make(tmp_path / "thing")
+    (folder / CHECKSUMS).unlink()
+    write_marker(folder / MARKER, {"format": 1})
+    assert load(folder).values[5] == 5
 
 
 def test_only_files_of_the_folder_are_opened(tmp_path: Path) -> None:

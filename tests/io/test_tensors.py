@@ -23,6 +23,14 @@ def test_tensors_round_trip_and_damage_is_a_user_error(tmp_path: Path) -> None:
         load_tensors(path)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="Linux")
+def test_a_file_that_cannot_be_read_is_a_user_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.symlink_to("/proc/self/mem")
+    with pytest.raises(UserError, match=r"x\.safetensors: Input/output error"):
+        load_tensors(path)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
 def test_a_tensor_file_has_the_usual_permissions(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("", encoding="utf-8")

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from damage import unseal
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.index import ConceptIndex
 from mhgrn.io.arrays import save_array
+from mhgrn.io.checksums import CHECKSUMS
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.io.stored import read_folder
@@ -56,8 +58,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     graph = KnowledgeGraph.from_facts(FACTS)
     graph.save(tmp_path / "graph")
     ConceptIndex.of(graph)
-    for file in tmp_path.rglob("checksums.json"):
-        file.unlink()
+    for file in list(tmp_path.rglob(CHECKSUMS)):
+        unseal(file.parent)
     if request.param == "checked when used":
         monkeypatch.setattr("mhgrn.io.stored.EAGER", 0)
     return tmp_path / "graph"
@@ -88,7 +90,12 @@ ALWAYS: dict[str, Attack] = {  # for every array an error
 BY_ARRAY: dict[str, dict[str, Attack]] = {
     "head_ptr": {"decreases": changed(2, 0), "negative": changed(1, -5), "huge": changed(1, 2**62), "end": changed(-1, 2)},
     "neighbour_ptr": {"decreases": changed(2, 0), "negative": changed(1, -5), "huge": changed(1, 2**62), "end": changed(-1, 2)},
-    "tail": {"negative": changed(1, -1), "too large": changed(0, 5), "huge": changed(-1, 2**31 - 1)},
+    "tail": {
+        "negative": changed(1, -1),
+        "too large": changed(0, 5),
+        "huge": changed(-1, 2**31 - 1),
+        "not sorted": lambda array: array[::-1],
+    },
     "neighbour": {"negative": changed(1, -1), "too large": changed(0, 5), "huge": changed(-1, 2**31 - 1)},
     "relation": {"too large": changed(0, 3), "huge": changed(-1, 255)},
     "name_ptr": {"decreases": changed(2, 0), "negative": changed(1, -5), "huge": changed(1, 2**62), "end": changed(-1, 2)},
@@ -226,7 +233,7 @@ def test_a_damaged_index_is_built_again(tmp_path: Path) -> None:
     graph = KnowledgeGraph.from_facts(FACTS)
     graph.save(tmp_path / "graph")
     index = ConceptIndex.of(graph)
-    (tmp_path / "graph" / "index" / "checksums.json").unlink()
+    unseal(tmp_path / "graph" / "index")
     shutil.copytree(tmp_path / "graph" / "index", tmp_path / "whole")
     expected = Grounder(graph).concepts(TEXT)
     for name, change in INDEX_ATTACKS:
@@ -244,7 +251,7 @@ def test_no_index_crashes_when_it_is_checked_as_it_is_used(tmp_path: Path, monke
     graph = KnowledgeGraph.from_facts(FACTS)
     graph.save(tmp_path / "graph")
     ConceptIndex.of(graph)
-    (tmp_path / "graph" / "index" / "checksums.json").unlink()
+    unseal(tmp_path / "graph" / "index")
     expected = Grounder(graph).concepts(TEXT)
     monkeypatch.setattr("mhgrn.io.stored.EAGER", 0)
     for name, change in INDEX_ATTACKS:

@@ -314,3 +314,14 @@ def test_threads_share_a_tokenizer(tmp_path: Path, eager_switching: None) -> Non
     with ThreadPoolExecutor(8) as pool:
         for thread, found in enumerate(pool.map(use, range(8))):
             assert found == [expected[thread % 2]] * 30
+
+
+@pytest.mark.parametrize("encoding", ["separate", "pair"])
+def test_an_encoder_that_overflows_with_a_word_is_refused_when_it_reads_it(tmp_path: Path, encoding: str) -> None:
+    encoder = load_text_encoder(TextEncoderSettings(encoder=str(tiny(tmp_path, "bert")), encoding=encoding))
+    number = encoder.tokenizer.convert_tokens_to_ids("yard")
+    with torch.inference_mode():
+        encoder.model.get_input_embeddings().weight[number, :2] = 3e38
+        assert bool(encoder.sentences(["a desk"], ["school"]).isfinite().all())
+        with pytest.raises(UserError, match="is damaged: it gives numbers that are not finite"):
+            encoder.sentences(["a desk"], ["yard"])

@@ -12,9 +12,10 @@ from mhgrn.errors import UserError
 from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 from mhgrn.progress import say
 from mhgrn.subgraphs.prepared import PreparedData
 
@@ -181,7 +182,9 @@ class Request:
                     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
                     if len(bad):
                         name = self.graph.name(int(covered[writer.length + bad[0]]))
-                        raise UserError(f"the vector of {name!r} has values that are not finite or too large for 16-bit floats.")
+                        raise UserError(
+                            f"the vector of {shortened(name)} has values that are not finite or too large for 16-bit floats."
+                        )
                     total += rows.sum(axis=0, dtype=np.float64)
                     writer.append(rows)
             finally:
@@ -204,7 +207,7 @@ class Request:
                 "dim": dim,
                 "relations": relations is not None,
             }
-            write_json(partial / MARKER, about)
+            write_marker(partial / MARKER, about)
         return FeatureFolder.load(folder, self.graph)
 
 

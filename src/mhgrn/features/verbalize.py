@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mhgrn.errors import UserError
 from mhgrn.kg.schema import Relation
+from mhgrn.printing import shortened
 
 if TYPE_CHECKING:
     from mhgrn.text.encoder import TextEncoder
@@ -44,7 +45,7 @@ def check_offsets(encoder: "TextEncoder") -> None:
     """Refuse an encoder whose tokenizer does not give the positions of tokens."""
     if not encoder.tokenizer.is_fast:
         raise UserError(
-            f"the tokenizer of {encoder.settings.encoder!r} gives no positions of its tokens (it has no tokenizer.json);"
+            f"the tokenizer of {shortened(encoder.settings.encoder)} gives no positions of its tokens (it has no tokenizer.json);"
             " use another encoder, or --from names."
         )
 

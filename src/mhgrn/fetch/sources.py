@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.printing import shortened
 
 DATASETS = ("conceptnet", "commonsenseqa", "openbookqa", "conceptnet-subset")
 
@@ -37,11 +38,11 @@ def files_of(dataset: str, release: str | None = None) -> list[File]:
     ['conceptnet-assertions-5.6.0.csv.gz']
     """
     if dataset not in DATASETS:
-        raise UserError(f"unknown dataset {dataset!r}.{did_you_mean(dataset, DATASETS)}")
+        raise UserError(f"unknown dataset {shortened(dataset)}.{did_you_mean(dataset, DATASETS)}")
     entry = read_sources()[dataset]
     releases = entry.get("releases", {})
     if release is not None and release not in releases:
         advice = did_you_mean(release, releases) if releases else " Omit --release."
-        raise UserError(f"{dataset} has no release {release!r}.{advice}")
+        raise UserError(f"{dataset} has no release {shortened(release)}.{advice}")
     rows = releases[release or entry["default"]] if releases else entry.get("files", [])
     return [File(row["url"], row.get("sha256"), tuple(row.get("members", {}).items())) for row in rows]

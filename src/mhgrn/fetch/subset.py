@@ -17,6 +17,7 @@ from mhgrn.fetch.npm import read_package
 from mhgrn.io.atomic import write_text
 from mhgrn.io.replacing import naming_file
 from mhgrn.kg.schema import Schema
+from mhgrn.printing import shortened
 
 DEBIAN = Path("/usr/share/wordnet")  # where Debian's wordnet-base installs the database
 NOTICE = """\
@@ -34,7 +35,7 @@ def fetch_subset(folder: Path, checksums: Checksums, mirror: Path | None, extra:
     """Write ``conceptnet-subset.tsv.gz``, and ``wordnet.tsv.gz`` if ``extra`` names it, each with its license."""
     for name in extra:
         if name != "wordnet":
-            raise UserError(f"unknown addition {name!r}.{did_you_mean(name, ['wordnet'])}")
+            raise UserError(f"unknown addition {shortened(name)}.{did_you_mean(name, ['wordnet'])}")
     done = [_fetch_conceptnet(folder / "conceptnet-subset.tsv.gz", checksums, mirror)]
     if extra:
         done.append(_fetch_wordnet(folder / "wordnet.tsv.gz", checksums, mirror))

@@ -16,7 +16,7 @@ from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected
 from mhgrn.io.arrays import save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.extend import ExtendedGraph
 from mhgrn.kg.graph import INDEX, KnowledgeGraph, fingerprint_at
@@ -162,7 +162,7 @@ class ConceptIndex:
         with new_folder(folder, MARKER, ("*.npy",)) as partial:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
-            write_json(partial / MARKER, self.about)
+            write_marker(partial / MARKER, self.about)
         self.folder = folder
 
     def __repr__(self) -> str:

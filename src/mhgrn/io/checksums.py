@@ -20,10 +20,14 @@ from mhgrn.errors import UserError
 from mhgrn.io.replacing import PARTIAL, replacing
 
 CHECKSUMS = "checksums.json"
+SEALED = "checksums"  # the key of a marker that says that its folder has checksums
 BLOCK = 1 << 20  # bytes
 _FORMAT = 1
 _DIGITS = 16
 _CHUNK = 16 * BLOCK  # bytes read at once
+WITHOUT = (
+    f'To use the folder without checksums, delete this file and the entry "{SEALED}" of the JSON file that describes the folder.'
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def parse_checksums(content: bytes, path: Path) -> Recorded:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_whole = False
     if not is_whole:
-        raise UserError(f"{path} is damaged; build its folder again, or delete this file to use the folder without checksums.")
+        raise UserError(f"{path} is damaged; build its folder again. {WITHOUT}")
     return recorded
 
 
@@ -134,7 +138,7 @@ def verify(folder: Path) -> Iterator[tuple[Path, str]]:
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; name the folder of a graph, of prepared data, of node features or of a run.")
-    found = sorted(path.parent for path in folder.rglob(CHECKSUMS))
+    found = sorted({path.parent for path in folder.rglob(CHECKSUMS)} | set(_unsealed(folder)))
     if not found:
         raise UserError(f"{folder} has no {CHECKSUMS}: an earlier version wrote it, or another program. Build it again to get one.")
     for place in found:
@@ -146,6 +150,16 @@ def verify(folder: Path) -> Iterator[tuple[Path, str]]:
         yield place / CHECKSUMS, ""
         for name, sums in recorded.items():
             yield place / name, _difference(place / name, sums)
+
+
+def _unsealed(folder: Path) -> Iterator[Path]:
+    """Yield the folders in a folder that should have checksums, according to their markers, and have none."""
+    for path in folder.rglob("*.json"):
+        if path.is_file() and not (path.parent / CHECKSUMS).exists():
+            with suppress(OSError, ValueError, RecursionError):
+                found = json.loads(path.read_bytes())
+                if isinstance(found, dict) and found.get(SEALED) is True:
+                    yield path.parent
 
 
 def _difference(path: Path, expected: tuple[FileChecksums, ...]) -> str:
@@ -168,7 +182,10 @@ def _difference(path: Path, expected: tuple[FileChecksums, ...]) -> str:
 
 
 def _read(folder: Path) -> Recorded:
-    return parse_checksums((folder / CHECKSUMS).read_bytes(), folder / CHECKSUMS)
+    path = folder / CHECKSUMS
+    if path.is_symlink() or not path.is_file():
+        raise UserError(f"{path} is {'not a file' if path.exists() else 'missing'}; build its folder again.")
+    return parse_checksums(path.read_bytes(), path)
 
 
 def _write(folder: Path, recorded: Recorded) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mhgrn.io.atomic import write_bytes
+from mhgrn.io.checksums import CHECKSUMS, SEALED
+from mhgrn.io.replacing import PARTIAL
 from mhgrn.io.stored import read_folder
 
 
@@ -12,6 +14,12 @@ def write_json(path: Path, value: object) -> None:
     """Write ``value`` as JSON, completely or not at all."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_bytes(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as in file names, becomes a JSON escape
+
+
+def write_marker(path: Path, about: dict[str, Any]) -> None:
+    """Write the marker of a folder. If the folder has checksums or will have them, it says so: without them it is damaged."""
+    is_sealed = PARTIAL in path.parent.name or (path.parent / CHECKSUMS).exists()
+    write_json(path, about | ({SEALED: True} if is_sealed else {}))
 
 
 def read_marker(folder: Path, marker: str, kind: str, version: int, keys: tuple[str, ...] = ()) -> dict[str, Any]:

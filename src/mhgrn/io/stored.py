@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.checksums import BLOCK, CHECKSUMS, FileChecksums, Recorded, block_sums, parse_checksums
+from mhgrn.io.checksums import BLOCK, CHECKSUMS, SEALED, WITHOUT, FileChecksums, Recorded, block_sums, parse_checksums
 from mhgrn.io.replacing import PARTIAL
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _DAMAGED_HEADER = (ValueError, TypeError, SyntaxError, TokenError, OverflowError
 class Guard(NamedTuple):
     """What kernels need to check a block of an array before they use it; see :func:`mhgrn.compiled.guards.readable`.
 
-    All arrays are empty if the array was checked when it was loaded.
+    All arrays are empty if the array was checked when it was loaded. They have the same types then: kernels are compiled once.
     """
 
     raw: NDArray[np.uint8]  # [bytes] the whole file
@@ -58,7 +58,7 @@ class Guard(NamedTuple):
     is_pointer: bool  # values may not decrease
 
 
-NO_GUARD = Guard(np.zeros(0, np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint8), 0, 0, 0, False)
+NO_GUARD = Guard(np.frombuffer(b"", np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint8), 0, 0, 0, False)
 
 
 class StoredArray:
@@ -164,9 +164,12 @@ class StoredFolder:
             if not self.has(marker):
                 raise UserError(f"{path} is not a {kind}: it holds no {marker}.")
             self._recorded: Recorded = {}
-            if self.has(CHECKSUMS):
+            is_sealed = self.has(CHECKSUMS)
+            if is_sealed:
                 self._recorded = parse_checksums(self._read(CHECKSUMS), path / CHECKSUMS)
             self.about = self._read_marker(version, keys)
+            if self.about.pop(SEALED, False) and not is_sealed:
+                raise UserError(f"{path / CHECKSUMS} is missing; build the {kind} again. {WITHOUT}")
         except BaseException:
             self.close()
             raise

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh64
 
-from mhgrn.errors import UserError
+from mhgrn.errors import UserError, system_message
 from mhgrn.io.atomic import write_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ def _content(path: Path) -> bytes:
         raise UserError(f"{path} is missing.") from None
     except IsADirectoryError:
         raise UserError(f"{path} is damaged (not a file); delete it and make it again.") from None
+    except OSError as error:  # for example of a link into /proc
+        error.filename = str(path)
+        raise UserError(system_message(error)) from error
 
 
 def _parse(content: bytes, path: Path, finite: bool) -> "tuple[dict[str, Tensor], dict[str, str]]":

@@ -13,8 +13,8 @@ from mhgrn.io.arrays import save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import write_json
-from mhgrn.io.stored import StoredArray, StoredFolder, in_memory, read_folder
+from mhgrn.io.markers import write_json, write_marker
+from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.names import concept_name, one_edit_away
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex, stored_texts
@@ -170,6 +170,11 @@ class KnowledgeGraph:
             "neighbour": neighbor,
             **stored_texts(stored, "name", concepts),
         }
+        for pointer, name in (("head_ptr", "tail"), ("neighbour_ptr", "neighbour")):
+            if arrays[pointer].guard is arrays[name].guard is NO_GUARD and not _are_rows_sorted(
+                arrays[pointer].values, arrays[name].values
+            ):
+                raise _not_sorted(arrays[name])
         return cls(stored.path, about, {name: arrays[name] for name in ARRAYS if name in arrays})
 
     @classmethod
@@ -283,7 +288,7 @@ class KnowledgeGraph:
             for name, array in self._arrays.items():
                 save_array(partial / f"{name}.npy", array)
             write_text(partial / "schema.yaml", self.schema.to_yaml())  # a copy to edit and build another graph with
-            write_json(partial / MARKER, self.about)
+            write_marker(partial / MARKER, self.about)
             if not has_same_names and (target / FEATURES).is_dir():
                 say(f"{target / FEATURES}: deleting the node features of the graph that was here before, which had other concepts.")
         self.folder = target
@@ -406,6 +411,8 @@ class KnowledgeGraph:
         start, end = self._bounds("head_ptr", head)
         if tail is not None:
             tails = self._part("tail", start, end)
+            if self._stored["tail"].guard is not NO_GUARD and (tails[1:] < tails[:-1]).any():
+                raise _not_sorted(self._stored["tail"])
             start, end = (
                 start + int(np.searchsorted(tails, tail)),
                 start + int(np.searchsorted(tails, tail, side="right")),
@@ -448,6 +455,16 @@ class KnowledgeGraph:
         rng = np.random.default_rng(seed)
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
+
+
+def _are_rows_sorted(ptr: Ints, values: Ints) -> bool:
+    begins = np.zeros(len(values) + 1, dtype=bool)
+    begins[ptr] = True
+    return not ((values[1:] < values[:-1]) & ~begins[1:-1]).any()
+
+
+def _not_sorted(stored: StoredArray) -> UserError:
+    return UserError(f"{stored.path} is damaged (its rows are not sorted); build the graph again.")
 
 
 def fingerprint_at(folder: Path, of: Literal["fingerprint", "names"] = "fingerprint") -> str | None:

@@ -11,6 +11,7 @@ from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError
 from mhgrn.io.stored import Guard, StoredArray
 from mhgrn.kg.graph import Fact, Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 
 BUDGET = 30_000_000  # edges visited before the search stops: a few seconds
 MAX_HOPS = 16
@@ -88,7 +89,7 @@ def find_paths(graph: KnowledgeGraph, source: str, target: str, max_hops: int = 
         raise UserError(f"limit is {limit:,}; choose 1 to {MAX_LISTED:,}.")
     start, end = graph.id(source), graph.id(target)
     if start == end:
-        raise UserError(f"both ends of the path are {graph.name(start)!r}; name two different concepts.")
+        raise UserError(f"both ends of the path are {shortened(graph.name(start))}; name two different concepts.")
     ptr, neighbor = graph.guarded("neighbour_ptr"), graph.guarded("neighbour")
     rows_of = _Neighbors(ptr.values, ptr.guard, neighbor.values, neighbor.guard)
     reach, levels, level_ptr = _reach(ptr, neighbor, start, end, max_hops)

@@ -86,12 +86,12 @@ class Relation:
             if not member.removeprefix("*").strip():
                 raise SchemaError("a member without a name.", "members", i)
         if "{" in gloss or "}" in gloss:
-            raise SchemaError(f"the gloss {gloss!r} contains a brace; only templates may have braces.", "gloss")
+            raise SchemaError(f"the gloss {shortened(gloss)} contains a brace; only templates may have braces.", "gloss")
         for i, template in enumerate(templates):
             pieces = _PLACEHOLDER.split(template)
             braces = re.search("[{}]", "".join(pieces[::2]))
             if sorted(pieces[1::2]) != ["{head}", "{tail}"] or braces:
-                problem = f"the template {template!r} must contain {{head}} and {{tail}} once and no other brace."
+                problem = f"the template {shortened(template)} must contain {{head}} and {{tail}} once and no other brace."
                 raise SchemaError(problem, "templates", i)
         wordings = _default_wordings(gloss)
         for name in WORDINGS:
@@ -188,20 +188,21 @@ class Schema:
             name = relation.name
             if name.lower() in spelling:
                 before = spelling[name.lower()]
-                other = f" ({before} before; case does not count)" if before != name else ""
-                raise SchemaError(f"relation {name} is given twice{other}.", "relations", i, "name")
+                other = f" ({shown(before)} before; case does not count)" if before != name else ""
+                raise SchemaError(f"relation {shown(name)} is given twice{other}.", "relations", i, "name")
             spelling[name.lower()] = name
             for j, member in enumerate(m.removeprefix("*") for m in relation.members):
                 before = owner.setdefault(member.lower(), name)
                 if before != name:
-                    raise SchemaError(f"{member} is a member of two relations, {before} and {name}.", "relations", i, "members", j)
+                    two = f"{shown(before)} and {shown(name)}"
+                    raise SchemaError(f"{shown(member)} is a member of two relations, {two}.", "relations", i, "members", j)
             if len({member.removeprefix("*").lower() for member in relation.members}) < len(relation.members):
-                raise SchemaError(f"relation {name}: a member is given twice.", "relations", i, "members")
+                raise SchemaError(f"relation {shown(name)}: a member is given twice.", "relations", i, "members")
         pruned = []
         for i, name in enumerate(self.pruned_relations):
             if name.lower() not in spelling:
                 known = did_you_mean(name, spelling.values())
-                raise SchemaError(f"pruned relation {name} is not one of the relations.{known}", "pruned_relations", i)
+                raise SchemaError(f"pruned relation {shown(name)} is not one of the relations.{known}", "pruned_relations", i)
             pruned.append(spelling[name.lower()])
         object.__setattr__(self, "pruned_relations", tuple(pruned))
         object.__setattr__(self, "pruned_concepts", tuple(map(concept_name, self.pruned_concepts)))
@@ -218,7 +219,7 @@ class Schema:
     def shipped(cls, name: str) -> "Schema":
         """Return a schema of this package."""
         if name not in shipped_schemas():
-            raise UserError(f"{name!r} is not a shipped schema.{did_you_mean(name, shipped_schemas())}")
+            raise UserError(f"{shortened(name)} is not a shipped schema.{did_you_mean(name, shipped_schemas())}")
         return cls._read(_SHIPPED.joinpath(f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
 
     @classmethod
@@ -230,7 +231,9 @@ class Schema:
         spelling: dict[str, str] = {}
         for name in sorted(set(names)):
             if name.startswith("*"):
-                raise UserError(f"the relation {name!r} begins with *, which a schema uses to swap head and tail; rename it.")
+                raise UserError(
+                    f"the relation {shortened(name)} begins with *, which a schema uses to swap head and tail; rename it."
+                )
             spelling.setdefault(name.lower(), name)
         return cls("derived", tuple(map(Relation, spelling.values())))
 
@@ -339,7 +342,7 @@ def load_schema(name_or_path: str | Path) -> Schema:
         raise UserError(f"schema {path} is a folder; name a YAML file.")
     if not path.is_file():
         known = did_you_mean(str(path), shipped_schemas())
-        raise UserError(f"schema {str(name_or_path)!r} is neither a shipped schema nor a file.{known}")
+        raise UserError(f"schema {shortened(str(name_or_path))} is neither a shipped schema nor a file.{known}")
     check_yaml_size(path)
     try:
         text = path.read_text(encoding="utf-8-sig")

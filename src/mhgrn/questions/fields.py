@@ -90,7 +90,7 @@ class FieldNames(Settings):
         texts = [value_at(choice, self.choice_text) for choice in value]
         if texts and all(text is None for text in texts):
             found = shown(", ".join(value[0]))
-            raise UserError(f"the {name} have no field {self.choice_text!r} but {found}; declare `choice_text` in YAML.")
+            raise UserError(f"the {name} have no field {shortened(self.choice_text)} but {found}; declare `choice_text` in YAML.")
         return texts, [value_at(choice, self.choice_label) for choice in value]
 
     def answer_of(self, row: Row, texts: Sequence[str], labels: Sequence[str]) -> int | None:

@@ -21,7 +21,7 @@ from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredArray, StoredFolder, parse_json, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
@@ -436,7 +436,7 @@ def prepare(
             "fingerprint": fingerprint(rows, counts, settings, graph.fingerprint, written.nodes_fingerprint),
             "report": written.report,
         }
-        write_json(partial / MARKER, about)
+        write_marker(partial / MARKER, about)
     return PreparedData.load(folder)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from mhgrn.errors import UserError
 from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.progress import say, track
@@ -131,4 +131,4 @@ class TokenStates:
             finally:
                 writer.close()
             save_array(partial / "pointer.npy", np.array(pointer))
-            write_json(partial / TOKENS_MARKER, {"format": 1, "texts": len(units), "width": encoder.width})
+            write_marker(partial / TOKENS_MARKER, {"format": 1, "texts": len(units), "width": encoder.width})

@@ -107,9 +107,7 @@ class TextEncoder(nn.Module):
                 f"the text encoder {shortened(self.settings.encoder)} cannot encode a text ({reason_of(error)})."
             ) from None
         if not bool(torch.isfinite(hidden).all()):
-            raise UserError(
-                f"the text encoder {shortened(self.settings.encoder)} is damaged: it gives numbers that are not finite (NaN)."
-            )
+            raise self._not_finite()
         if set(tokens["input_ids"][0].tolist()) <= set(self.tokenizer.all_special_ids):
             raise UserError(f"the tokenizer of {self.settings.encoder} knows no words; is its tokenizer.json in the folder?")
 
@@ -161,7 +159,7 @@ class TextEncoder(nn.Module):
         hidden = self._run(inputs).last_hidden_state
         pooled = self._pooled(hidden, inputs)
         scaled: Tensor = functional.normalize(pooled, dim=1) * self.width**0.5
-        return Encoded(scaled, hidden, self._content(inputs))
+        return self._encoded(scaled, hidden, inputs)
 
     def _run(self, inputs: Any) -> Any:
         try:
@@ -170,6 +168,16 @@ class TextEncoder(nn.Module):
             raise UserError(
                 f"the text encoder {shortened(self.settings.encoder)} is damaged: its tokenizer has tokens that its weights lack."
             ) from None
+
+    def _encoded(self, vectors: Tensor, hidden: Tensor, inputs: Any) -> "Encoded":
+        """The encoded texts. Finite weights can overflow with some texts only, so each result is checked, except in training."""
+        if not torch.is_grad_enabled() and not bool(torch.isfinite(vectors).all() and torch.isfinite(hidden).all()):
+            raise self._not_finite()
+        return Encoded(vectors, hidden, self._content(inputs))
+
+    def _not_finite(self) -> UserError:
+        name = shortened(self.settings.encoder)
+        return UserError(f"the text encoder {name} is damaged: it gives numbers that are not finite (NaN).")
 
     def _pooled(self, hidden: Tensor, inputs: Any) -> Tensor:
         """One vector for each text [n, width] from the states of its tokens."""
@@ -272,7 +280,7 @@ class TextEncoder(nn.Module):
             pooled: Tensor = out.pooler_output
         else:
             pooled = self._pooled(hidden, inputs)
-        return Encoded(pooled, hidden, self._content(inputs))
+        return self._encoded(pooled, hidden, inputs)
 
     def _beginnings(self, first: str, second: str) -> tuple[str, str]:
         """Cut two texts to a length from which truncation gives the same tokens.

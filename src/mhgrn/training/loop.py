@@ -16,7 +16,7 @@ from mhgrn.io.atomic import write_text
 from mhgrn.io.checksums import remove_file, seal
 from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, replace_folder
 from mhgrn.io.locks import locked
-from mhgrn.io.markers import write_json
+from mhgrn.io.markers import write_marker
 from mhgrn.io.replacing import PARTIAL
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import build_model, parameter_count
@@ -145,7 +145,7 @@ def _train(
         try:
             if partial is not None:
                 write_text(partial / "config.yaml", config.to_yaml())
-                write_json(partial / MARKER, run.about)
+                write_marker(partial / MARKER, run.about)
             with _threads(config.training.threads):
                 if parameter_count(run.model):
                     trainer = Trainer(examples, processes, folder, record)
@@ -159,7 +159,7 @@ def _train(
             if partial is not None:
                 delete_partial(partial)
     if processes.is_main:
-        write_json(folder / MARKER, read_about(folder) | {"finished": True})
+        write_marker(folder / MARKER, read_about(folder) | {"finished": True})
         remove_file(folder / CHECKPOINT)
         for left in folder.glob(f".*{PARTIAL}*"):  # of killed processes; this one has the lock of the run
             left.unlink(missing_ok=True)

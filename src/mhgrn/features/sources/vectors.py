@@ -16,6 +16,7 @@ from mhgrn.features.folder import BLOCK, FeatureFolder, Request
 from mhgrn.features.source import FeatureSource
 from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.printing import shortened
 from mhgrn.progress import bar
 from mhgrn.settings import NoEffect, Settings
 
@@ -93,7 +94,7 @@ class VectorFile:
             values = np.array(fields, dtype="S").astype(np.float32)
         except ValueError:
             wrong = next(field for field in fields if not _is_number(field))
-            raise UserError(f"{self.path}:{line}: {wrong.decode(errors='replace')!r} is not a number.") from None
+            raise UserError(f"{self.path}:{line}: {shortened(wrong.decode(errors='replace'))} is not a number.") from None
         if not np.isfinite(values).all() or np.abs(values).max() > np.finfo(np.float16).max:
             raise UserError(f"{self.path}:{line}: a number is infinite, not a number (NaN), or too large for 16-bit floats.")
         return values

@@ -32,6 +32,7 @@ from mhgrn.kg.readers._split import (
     line_span,
 )
 from mhgrn.kg.strings import TextTable
+from mhgrn.printing import shortened
 
 _POS = re.compile(r"/[navr]$")
 _SLASH, _UNDERSCORE, _HYPHEN = 47, 95, 45
@@ -81,9 +82,9 @@ class ConceptNetReader(SplitReader):
             raise BadRow(f"{len(fields)} fields separated by tabs, not 5 (uri, relation, start, end, JSON)")
         _, relation, head, tail, details = fields
         if not relation.startswith("/r/"):
-            raise BadRow(f"the relation {relation!r} does not begin with /r/")
+            raise BadRow(f"the relation {shortened(relation)} does not begin with /r/")
         if not (head.startswith("/c/") and tail.startswith("/c/")) and relation != "/r/ExternalURL":
-            raise BadRow(f"{head!r} and {tail!r} must be concept URIs (/c/language/word)")
+            raise BadRow(f"{shortened(head)} and {shortened(tail)} must be concept URIs (/c/language/word)")
         if not (head.startswith(prefix) and tail.startswith(prefix)):
             raise SkippedRow("other_language")
         relation = relation.rpartition("/")[2]

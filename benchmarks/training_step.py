@@ -52,6 +52,8 @@ def make_step(
     tokens = Tokens(torch.randn(G, TOKENS, WIDTH), torch.ones(G, TOKENS, dtype=torch.bool)) if uses_tokens else None
     optimizer = torch.optim.RAdam(model.parameters(), lr=1e-3) if parameter_count(model) else None
     collated = GraphBatch.collate(subgraphs, relations, encoder.reach)
+    if encoder.uses_relevance:
+        collated = collated.with_relevance(torch.rand(collated.num_nodes))
     collated, concepts = collated.sharing_features() if encoder.shares_features else (collated, collated.concepts)
     features = torch.randn(len(concepts), dims.feature_dim)
 

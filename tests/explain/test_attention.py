@@ -51,6 +51,26 @@ def test_a_walk_s_probability_can_be_computed_from_the_named_weights() -> None:
     assert all(math.isfinite(w) for w in empty["layers"][0]["relations"].values())
 
 
+def test_the_weights_of_concepts_are_named_where_relevance_weighs_walks() -> None:
+    graph = KnowledgeGraph.from_facts([("child", "AtLocation", "class_room"), ("school", "HasPart", "class_room")])
+    batch = GraphBatch.collate([Extractor(graph)(Mentions([graph.id("child")], [graph.id("school")]))], 2)
+    batch = batch.with_relevance(torch.linspace(0.1, 0.9, batch.num_nodes))
+    torch.manual_seed(0)
+    encoder = MHGRN(Dims(5, 4, 4), MHGRNSettings(hidden_dim=6, initial_scale=0.7, walks_from="question", relevance_prior=True)).eval()
+    assert encoder.relevance_scale is not None
+    torch.nn.init.constant_(encoder.relevance_scale, 2.0)
+    with torch.inference_mode():
+        encoding = encoder(torch.randn(1, 5), torch.randn(batch.num_nodes, 4), batch)
+    (layer,) = attention(encoding, batch, {"school": 0}, graph)["statements"]["school"]["layers"]
+    assert batch.relevance is not None
+    names = [graph.name(concept) for concept in batch.concepts.tolist()]
+    assert layer["concepts"] == pytest.approx(dict(zip(names, (2 * batch.relevance).tolist(), strict=True)))
+    (walk,) = WalkDistribution.of(encoding, batch, 0).best_paths(9, hops=2).walks
+    left = layer["concepts"]["child"] + layer["concepts"]["class_room"]
+    weight = layer["types"]["question"] + layer["relations"]["AtLocation"] + layer["relations"]["*HasPart"]
+    assert walk.log_weight == pytest.approx(left + weight + layer["turns"]["AtLocation"]["*HasPart"])
+
+
 def test_a_model_without_walks_has_no_such_attention() -> None:
     graph = KnowledgeGraph.from_facts([("child", "AtLocation", "school")])
     batch = GraphBatch.collate([Extractor(graph)(Mentions([0], [1]))], 1)

@@ -60,6 +60,8 @@ def step(model: "KnowledgeAwareQA", graphs: Sequence[Subgraph], relations: int, 
     tokens = None
     if encoder.uses_tokens:
         tokens = Tokens(torch.randn(len(graphs), 12, 384, generator=generator), torch.ones(len(graphs), 12, dtype=torch.bool))
+    if encoder.uses_relevance:
+        batch = batch.with_relevance(torch.rand(batch.num_nodes, generator=generator))
     with torch.set_grad_enabled(learn):
         score = model(s, features, batch, tokens).score
         if learn:

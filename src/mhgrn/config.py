@@ -11,7 +11,7 @@ from mhgrn.encoders import WIDEST, graph_encoders
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.printing import shortened, shown
 from mhgrn.settings import NoEffect, Settings, merged, parse_override, put, read_yaml, validation_message
-from mhgrn.text.settings import TextEncoderSettings
+from mhgrn.text.settings import LikelihoodSettings, TextEncoderSettings
 
 if TYPE_CHECKING:
     from mhgrn.encoders.base import EncoderSettings
@@ -65,8 +65,8 @@ class TrainingConfig(Settings):
 class Config(Settings):
     """The settings that a run depends on.
 
-    General settings, ``text`` and ``training`` are fields. The section of the graph encoder in use is an attribute with the
-    encoder's name (``_`` for ``-``), as are the sections of other encoders that were given.
+    General settings, ``text``, ``likelihood`` and ``training`` are fields. The section of the graph encoder in use is an attribute
+    with the encoder's name (``_`` for ``-``), as are the sections of other encoders that were given.
 
     >>> Config.load(overrides=["mhgrn.hops=3"]).mhgrn.hops
     3
@@ -89,6 +89,7 @@ class Config(Settings):
     score_hidden: int = Field(200, ge=1, le=WIDEST)
     score_dropout: float = Field(0.2, ge=0, lt=1)
     text: TextEncoderSettings = TextEncoderSettings()
+    likelihood: LikelihoodSettings = LikelihoodSettings()
     training: TrainingConfig = TrainingConfig()
 
     @classmethod
@@ -268,6 +269,8 @@ def ignored_settings(config: Config, given: Mapping[str, Any]) -> list[str]:
         "training.warmup_steps": "training.schedule is constant" if training.schedule == "constant" else "",
         "training.subset": "all questions are used" if training.train_fraction == 1 and training.max_questions is None else "",
     }
+    if config.likelihood.model is None:
+        reasons |= {f"likelihood.{name}": "likelihood.model is null" for name in LikelihoodSettings.model_fields}
     if encoder == "mhgrn":
         settings: Any = config.encoder_settings
         reasons["mhgrn.relation_bases"] = "" if settings.relation_weights == "basis" else "mhgrn.relation_weights is not basis"

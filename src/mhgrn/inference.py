@@ -258,6 +258,7 @@ class QuestionAnswerer:
         with torch.inference_mode():
             graphs = self.scorer.graphs(subgraphs, knowledge.graph, stems=stems)
             text, truncated = memory.text(stems, choices)
+            text = self.scorer.with_likelihoods(text, questions, subgraphs, knowledge.graph)
         return _Prepared(questions, knowledge, subgraphs, graphs, text, truncated)
 
     def _score(self, prepared: "_Prepared") -> "_Read":

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -37,6 +38,7 @@ class KnowledgeAwareQA(nn.Module):
         dropout: Of the last layer's input, and in the MLP.
         initial_scale: The standard deviation of the last layer's initial weights. ``"level"`` starts with equal scores of all
             choices.
+        extra_weights: The initial weights of columns that are added to the score, see :meth:`forward`.
 
     >>> from mhgrn.encoders.base import Dims
     >>> from mhgrn.encoders.none import NoGraph
@@ -54,11 +56,13 @@ class KnowledgeAwareQA(nn.Module):
         score_hidden: int = 200,
         dropout: float = 0.2,
         initial_scale: float | Literal["level"] = "level",
+        extra_weights: Sequence[float] = (),
     ) -> None:
         super().__init__()
         self.graph_encoder = graph_encoder
         self.query_dim = query_dim
         self.dropout = Dropout(dropout)
+        self.extra_weights = nn.Parameter(torch.tensor(extra_weights)) if extra_weights else None
         self.score: nn.Module | None = None
         if not graph_encoder.uses_text:
             return
@@ -74,12 +78,18 @@ class KnowledgeAwareQA(nn.Module):
     def extra_repr(self) -> str:
         return f"{parameter_count(self):,} trained parameters"
 
-    def forward(self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None) -> Scores:
-        """Score each of the G statements; s [G, S], features [N, feature_dim]."""
+    def forward(
+        self, s: Tensor, features: Tensor, batch: GraphBatch, tokens: Tokens | None = None, extra: Tensor | None = None
+    ) -> Scores:
+        """Score each of the G statements; s [G, S], features [N, feature_dim], columns to add with learned weights [G, extra]."""
         encoding: GraphEncoding = self.graph_encoder(s[:, : self.query_dim], features, batch, tokens)
         parts = [] if encoding.score is None else [encoding.score]
         if self.score is not None:
             parts.append(self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0])
+        if self.extra_weights is not None:
+            if extra is None:
+                raise ValueError("the model adds columns to the score, and none are given")
+            parts.append(extra @ self.extra_weights)
         return Scores(torch.stack(parts).sum(0), encoding)
 
 
@@ -145,6 +155,7 @@ def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
         config.score_hidden,
         config.score_dropout,
         getattr(settings, "initial_scale", "level"),
+        () if config.likelihood.model is None else (config.likelihood.initial_weight,),
     )
 
 

@@ -31,6 +31,7 @@ from mhgrn.settings import validation_message
 from mhgrn.subgraphs.extract import SubgraphLimits
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.likelihood import Likelihood
 from mhgrn.text.loading import load_text_encoder
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class _StoredRun(_Stored):
     feature_dim: int = Field(ge=0, le=WIDEST_FEATURES)
     data: _StoredData
     text_checksum: str = ""
+    likelihood_weights: str = ""
     features_key: str = ""
     relative: dict[str, str] = {}
     versions: dict[str, str] = {}
@@ -110,6 +112,7 @@ class Run:
         features: The node features.
         model: The model.
         untrained: The text encoder before its training, if it was or will be trained.
+        likelihood: The likelihoods of choices under a language model, if they are a term of the score.
 
     >>> run = Run.load("run")  # doctest: +SKIP
     >>> run.config.graph_encoder  # doctest: +SKIP
@@ -124,6 +127,7 @@ class Run:
     features: NodeFeatures
     model: KnowledgeAwareQA
     untrained: TextEncoder | None = None
+    likelihood: Likelihood | None = None
 
     def __post_init__(self) -> None:
         self.model.graph_encoder.attach(self.graph)
@@ -193,7 +197,8 @@ class Run:
             check_tensors(tuned, text.model.state_dict(), path, TEXT_PREFIX)
             text.model.load_state_dict(tuned)
         model.eval()
-        return cls(folder, about, config, graph, text, node_features, model, untrained)
+        likelihood = _find_likelihood(folder, about, config, allow_download, allow_pickle)
+        return cls(folder, about, config, graph, text, node_features, model, untrained, likelihood=likelihood)
 
     def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
         """Write settings and weights. The text encoder's weights are written only if training changed them."""
@@ -254,11 +259,14 @@ def describe(
     features: NodeFeatures,
     data: dict[str, Any],
     folder: Path | None = None,
+    likelihood: Likelihood | None = None,
 ) -> dict[str, Any]:
     """The contents of ``run.json``; ``folder`` is that of the run."""
     others = {"graph": graph.folder, "data": data.get("folder"), "encoder": encoder.folder}
     if isinstance(features, BuiltFeatures | FileFeatures):
         others["features"] = features.folder.folder if isinstance(features, BuiltFeatures) else features.path
+    if likelihood is not None:
+        others["likelihood"] = likelihood.folder
     relative = {name: relative_place(place, folder) for name, place in others.items() if place is not None} if folder else {}
     return {
         "format": FORMAT,
@@ -269,6 +277,7 @@ def describe(
         "text_weights": encoder.identity()["weights"],
         "text_checksum": encoder.checksum(),
         "feature_dim": features.dim,
+        **({} if likelihood is None else {"likelihood_weights": likelihood.weights}),
         **({"features_key": features.folder.about["key"]} if isinstance(features, BuiltFeatures) else {}),
         "data": data,
         "relative": {name: place for name, place in relative.items() if place is not None},
@@ -341,6 +350,16 @@ def _find_encoder(
             )
         )
     raise problems[-1]
+
+
+def _find_likelihood(
+    folder: Path, about: dict[str, Any], config: Config, allow_download: bool, allow_pickle: bool
+) -> Likelihood | None:
+    """The likelihoods of a run. The language model itself is loaded when a question needs it."""
+    if config.likelihood.model is None:
+        return None
+    place = next(places(folder, about.get("relative", {}).get("likelihood"), None), None)
+    return Likelihood(config.likelihood, place, about.get("likelihood_weights"), allow_download, allow_pickle)
 
 
 def _find_features(

@@ -16,6 +16,7 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.errors import UserError
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import Scores
+from mhgrn.questions.question import Question
 from mhgrn.runs import Run
 from mhgrn.subgraphs.extract import Subgraph
 from mhgrn.text.encoder import match
@@ -35,17 +36,19 @@ class TextVectors(NamedTuple):
 
     s: Tensor  # [G, sentence_dim]
     tokens: Tokens | None = None  # for graph encoders that read token states
+    extra: Tensor | None = None  # [G, columns] for models that add likelihoods to the score
 
     def rows(self, statements: Sequence[int]) -> "TextVectors":
         """Those of some of the statements, which may repeat."""
         index = torch.tensor(statements, dtype=torch.long, device=self.s.device)
         tokens = self.tokens
-        return TextVectors(self.s[index], None if tokens is None else Tokens(tokens.states[index], tokens.content[index]))
+        chosen = None if tokens is None else Tokens(tokens.states[index], tokens.content[index])
+        return TextVectors(self.s[index], chosen, None if self.extra is None else self.extra[index])
 
     def to(self, device: torch.device) -> "TextVectors":
         tokens = self.tokens
         moved = None if tokens is None else Tokens(tokens.states.float().to(device), tokens.content.to(device))
-        return TextVectors(self.s.float().to(device), moved)
+        return TextVectors(self.s.float().to(device), moved, None if self.extra is None else self.extra.to(device))
 
 
 class Graphs(NamedTuple):
@@ -71,6 +74,8 @@ class Scorer:
         self.run, self.device, self.precision = run, find_device(device), precision
         run.model.to(self.device)
         run.encoder.to(self.device)
+        if run.likelihood is not None:
+            run.likelihood.device = self.device
 
     def text(self, stems: Sequence[str], choices: Sequence[str]) -> TextVectors:
         """Encode the statements of stems and choices, one of each per statement."""
@@ -81,6 +86,15 @@ class Scorer:
             if graph_encoder.uses_tokens:
                 return TextVectors(*encoder.read(stems, choices)).to(self.device)
             return TextVectors(encoder.sentences(stems, choices)).to(self.device)
+
+    def with_likelihoods(
+        self, text: TextVectors, questions: Sequence[Question], subgraphs: Sequence[Subgraph], graph: KnowledgeGraph
+    ) -> TextVectors:
+        """The texts of all statements of questions with the likelihoods of their choices, if the run uses them."""
+        likelihood = self.run.likelihood
+        if likelihood is None:
+            return text
+        return text._replace(extra=likelihood.column(questions, likelihood.evidence(subgraphs, graph)).to(self.device))
 
     def no_text(self, count: int) -> TextVectors:
         """The text of ``count`` statements for a model that reads no text."""
@@ -124,7 +138,7 @@ class Scorer:
     def __call__(self, text: TextVectors, graphs: Graphs) -> Scores:
         """Score G statements. Outside training, scores that are not finite are refused."""
         model = self.run.model
-        scores = cast(Scores, model(text.s, graphs.features, graphs.batch, text.tokens))
+        scores = cast(Scores, model(text.s, graphs.features, graphs.batch, text.tokens, text.extra))
         if not model.training and not bool(scores.score.isfinite().all()):
             raise UserError(self._why_not_finite(text, graphs))
         return scores

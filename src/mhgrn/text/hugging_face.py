@@ -58,7 +58,7 @@ def load_pretrained(
         scores_tokens: Load a causal language model, which gives the logits of the next token instead of states.
     """
     import transformers
-    from transformers import AutoTokenizer, PretrainedConfig
+    from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
     from transformers.utils import logging
 
     logging.set_verbosity_error()
@@ -66,6 +66,8 @@ def load_pretrained(
     folder = _find(where, name, allow_download, allow_pickle)
     is_pickle = _check_files(folder, name, allow_pickle)
     try:
+        if scores_tokens and not is_causal(AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)):
+            raise UserError(f"{shortened(name)} is not a causal language model; use smollm2, gemma3-270m, a folder or a GGUF file.")
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         model, loaded = getattr(transformers, "AutoModelForCausalLM" if scores_tokens else "AutoModel").from_pretrained(
             folder,
@@ -75,7 +77,7 @@ def load_pretrained(
             output_loading_info=True,
         )
         config, _ = PretrainedConfig.get_config_dict(folder, local_files_only=True)
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, UserError):
         raise
     except BaseException as error:  # transformers, safetensors and torch raise errors of their own; Rust code may panic
         raise unusable(name, error) from None

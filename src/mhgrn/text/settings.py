@@ -2,9 +2,11 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from mhgrn.settings import Settings
+
+QUESTION = "{question}"  # its place in a prompt
 
 
 class TextEncoderSettings(Settings):
@@ -29,3 +31,29 @@ class TextEncoderSettings(Settings):
     frozen_epochs: int | None = Field(None, ge=0, le=10**9, description="epochs before the encoder is trained too; null: never")
     frozen_dropout: bool = Field(False, description="keep dropout on while the encoder is frozen; vectors are then not cached")
     learning_rate: float = Field(1e-5, gt=0, description="learning rate of the text encoder")
+
+
+class LikelihoodSettings(Settings):
+    """A causal language model whose likelihoods of the choices are a term of the score.
+
+    >>> LikelihoodSettings(model="smollm2").differing()
+    {'model': 'smollm2'}
+    """
+
+    model: str | None = Field(
+        None, description="a causal language model: smollm2, gemma3-270m, a folder, a GGUF file or a hub name; null: none"
+    )
+    measure: Literal["pmi", "length"] = Field(
+        "pmi", description="pmi: log p(choice | question) − log p(choice); length: log p(choice | question) per token"
+    )
+    prompt: str = Field("Question: {question}\nAnswer:", description="the text before the choice; {question} is the question")
+    evidence: int = Field(0, ge=0, le=100, description="facts between question and choice that stand before the prompt; 0: none")
+    max_length: int = Field(256, ge=16, le=1_000_000, description="longest input in tokens; the beginning of longer ones is cut")
+    initial_weight: float = Field(1.0, description="of the standardized likelihood in the score; it is trained")
+
+    @field_validator("prompt")
+    @classmethod
+    def _has_question(cls, prompt: str) -> str:
+        if prompt.count(QUESTION) != 1:
+            raise ValueError(f"input should contain {QUESTION} once")
+        return prompt

@@ -212,6 +212,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if before.get(what) != now[what]:
             is_number = isinstance(now[what], int)
             found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is different")
+    if before.get("likelihood_weights") != now.get("likelihood_weights"):
+        found.append("the language model's weights are different")
     if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
         found.append("the prepared data is different")
     try:

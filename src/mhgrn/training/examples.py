@@ -78,6 +78,18 @@ class Examples:
         return TokenStates.compute(self.run.encoder, self.pairs(range(self.data.statement_ptr[-1])), folder)
 
     @cached_property
+    def likelihoods(self) -> Tensor | None:
+        """[statements, 1] the likelihoods of the choices, if the run uses them: computed once and cached with the data."""
+        likelihood, data = self.run.likelihood, self.data
+        if likelihood is None:
+            return None
+
+        def evidence(start: int, stop: int) -> list[str] | None:
+            return likelihood.evidence((data.subgraph(statement) for statement in range(start, stop)), self.run.graph)
+
+        return likelihood.stored_column(data.questions, evidence, data.fingerprint, data.folder / "cache")
+
+    @cached_property
     def lengths(self) -> Numbers:
         """[questions] the length of each question's longest statement, in characters."""
         return np.array([len(q.stem) + max(map(len, q.choices)) for q in self.data.questions])
@@ -130,6 +142,8 @@ class Examples:
             statements = batch.statements.cpu()
             tokens = self.tokens(statements) if graph_encoder.uses_tokens else None
             text = TextVectors(self.vectors(statements), tokens).to(self.device)
+        if self.likelihoods is not None:
+            text = text._replace(extra=self.likelihoods[batch.statements.cpu()].to(self.device))
         score, encoding = self.scorer(text, Graphs(batch.graph, batch.features))
         if encoding.cut is not None:
             self._report_limit(encoding.cut)

@@ -23,6 +23,7 @@ from mhgrn.model import build_model, parameter_count
 from mhgrn.progress import say, silence
 from mhgrn.runs import MARKER, Run, describe, features_for, read_about
 from mhgrn.subgraphs.prepared import PreparedData
+from mhgrn.text.likelihood import Likelihood
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
@@ -135,6 +136,7 @@ def _train(
             is_there = (folder / CHECKPOINT).is_file()  # if it was stopped before its first checkpoint, it starts over
         with processes.main_first():  # the others load the files that it writes
             examples = Examples(data, run, processes.device)
+            _ = examples.likelihoods
             if run.model.graph_encoder.uses_text and config.text.frozen_epochs != 0:
                 # now, with all threads; training may use fewer
                 _ = examples.vectors
@@ -192,10 +194,13 @@ def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeG
     features = features_for(config, graph, untrained)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
-    about = describe(config, graph, encoder, features, source, folder) | {"processes": processes.count}
+    likelihood = None
+    if config.likelihood.model is not None:
+        likelihood = Likelihood(config.likelihood, None, None, access.allow_download, access.allow_pickle)
+    about = describe(config, graph, encoder, features, source, folder, likelihood) | {"processes": processes.count}
     if processes.index:
         set_seed(int(np.random.SeedSequence([config.seed, processes.index]).generate_state(1)[0]))
-    return Run(folder, about, config, graph, encoder, features, model.to(processes.device), untrained)
+    return Run(folder, about, config, graph, encoder, features, model.to(processes.device), untrained, likelihood=likelihood)
 
 
 def _check_same(folder: Path, about: dict[str, Any]) -> None:

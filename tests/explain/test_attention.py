@@ -56,7 +56,8 @@ def test_the_weights_of_concepts_are_named_where_relevance_weighs_walks() -> Non
     batch = GraphBatch.collate([Extractor(graph)(Mentions([graph.id("child")], [graph.id("school")]))], 2)
     batch = batch.with_relevance(torch.linspace(0.1, 0.9, batch.num_nodes))
     torch.manual_seed(0)
-    encoder = MHGRN(Dims(5, 4, 4), MHGRNSettings(hidden_dim=6, initial_scale=0.7, walks_from="question", relevance_prior=True)).eval()
+    settings = MHGRNSettings(hidden_dim=6, initial_scale=0.7, walks_from="question", relevance_prior=True)
+    encoder = MHGRN(Dims(5, 4, 4), settings).eval()
     assert encoder.relevance_scale is not None
     torch.nn.init.constant_(encoder.relevance_scale, 2.0)
     with torch.inference_mode():

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from harness import Command, Project
+from harness import Command, Project, Refused
 
 from mhgrn.io.checksums import CHECKSUMS
 
@@ -35,6 +35,14 @@ def test_a_flipped_bit_is_named(here: Command, own: Project) -> None:
     ]
     found = json.loads(here("verify", own.root, "--json").out)
     assert {Path(entry["file"]).name for entry in found["damaged"]} == {"tail.npy", "used.npy", "model.safetensors"}
+
+
+def test_removed_checksums_are_reported(here: Command, refused: Refused, own: Project) -> None:
+    (own.run / CHECKSUMS).unlink()
+    outcome = here("verify", own.root)
+    assert outcome.code == 1
+    assert outcome.out.splitlines()[0] == f"{own.run / CHECKSUMS} is missing; build its folder again."
+    refused(["eval", str(own.run)], ["checksums.json is missing", "run.json"])
 
 
 def test_a_folder_without_checksums_is_an_error(here: Command, tmp_path: Path) -> None:

@@ -172,6 +172,11 @@ def test_a_missing_truncated_or_wrong_array_is_a_user_error(saved: Path, name: s
         KnowledgeGraph.load(saved)
 
 
+def test_what_is_no_path_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="folder is of type int; give the path of a folder"):
+        KnowledgeGraph.load(5)  # type: ignore[arg-type]
+
+
 def test_another_format_is_refused(saved: Path) -> None:
     about = json.loads((saved / "graph.json").read_text())
     (saved / "graph.json").write_text(json.dumps(about | {"format": 99}))

@@ -269,6 +269,7 @@ def test_a_wrong_argument_is_named(wrong: dict[str, Any], says: str) -> None:
         ({"in_channels": -3}, "in_channels is -3"),
         ({"out_channels": 0}, "is 0; it must be an integer of at least 1"),
         ({"num_relations": 0}, "num_relations is 0"),
+        ({"num_relations": -2}, "num_relations is -2"),
         ({"num_node_types": -1}, "num_node_types is -1"),
         ({"context_channels": -1}, "context_channels is -1; it must be an integer of at least 0"),
         ({"attention_channels": 0}, "attention_channels is 0"),

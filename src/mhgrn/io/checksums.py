@@ -25,7 +25,7 @@ BLOCK = 1 << 20  # bytes
 _FORMAT = 1
 _DIGITS = 16
 _CHUNK = 16 * BLOCK  # bytes read at once
-WITHOUT = (
+_WITHOUT = (
     f'To use the folder without checksums, delete this file and the entry "{SEALED}" of the JSON file that describes the folder.'
 )
 
@@ -90,7 +90,7 @@ def parse_checksums(content: bytes, path: Path) -> Recorded:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_whole = False
     if not is_whole:
-        raise UserError(f"{path} is damaged; build its folder again. {WITHOUT}")
+        raise UserError(f"{path} is damaged; build its folder again. {_WITHOUT}")
     return recorded
 
 
@@ -145,7 +145,7 @@ def verify(folder: Path) -> Iterator[tuple[Path, str]]:
         try:
             recorded = _read(place)
         except UserError as error:
-            yield place / CHECKSUMS, str(error).removeprefix(f"{place / CHECKSUMS} ")
+            yield place / CHECKSUMS, str(error).removeprefix(f"{place / CHECKSUMS} ").removesuffix(".")
             continue
         yield place / CHECKSUMS, ""
         for name, sums in recorded.items():

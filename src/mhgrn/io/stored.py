@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.checksums import BLOCK, CHECKSUMS, SEALED, WITHOUT, FileChecksums, Recorded, block_sums, parse_checksums
+from mhgrn.io.checksums import BLOCK, CHECKSUMS, SEALED, FileChecksums, Recorded, block_sums, parse_checksums
 from mhgrn.io.replacing import PARTIAL
 
 if TYPE_CHECKING:
@@ -169,7 +169,10 @@ class StoredFolder:
                 self._recorded = parse_checksums(self._read(CHECKSUMS), path / CHECKSUMS)
             self.about = self._read_marker(version, keys)
             if self.about.pop(SEALED, False) and not is_sealed:
-                raise UserError(f"{path / CHECKSUMS} is missing; build the {kind} again. {WITHOUT}")
+                raise UserError(
+                    f"{path / CHECKSUMS} is missing; build the {kind} again. To use the folder without checksums, delete the entry"
+                    f' "{SEALED}" of {marker}.'
+                )
         except BaseException:
             self.close()
             raise

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -140,6 +141,8 @@ class KnowledgeGraph:
         Args:
             folder: A folder that ``mhgrn kg build`` or :meth:`save` has written.
         """
+        if not isinstance(folder, str | PathLike):
+            raise TypeError(f"folder is of type {type(folder).__name__}; give the path of a folder.")
         folder = Path(folder)
         keys = {"arrays": dict, "schema": dict, "names": str, "fingerprint": str, "concepts": int, "facts": int}
         return read_folder(folder, MARKER, "knowledge graph", FORMAT, cls._read, keys)

@@ -108,6 +108,7 @@ class MHGRNLayer(nn.Module):
             in_channels=in_channels,
             message_channels=message_channels,
             out_channels=out_channels,
+            num_relations=num_relations,
             num_node_types=num_node_types,
             attention_channels=attention_channels,
         )

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mhgrn.starter import load
     from mhgrn.subgraphs.extract import Extractor, Subgraph
     from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+    from mhgrn.synthesis.options import SynthesisOptions
+    from mhgrn.synthesis.synthesizing import synthesize
     from mhgrn.text.encoder import TextEncoder
     from mhgrn.training.ensemble import Ensemble, ensemble
     from mhgrn.training.evaluation import evaluate
@@ -66,6 +68,7 @@ _MODULES = {
     "Run": "mhgrn.runs",
     "Settings": "mhgrn.settings",
     "Subgraph": "mhgrn.subgraphs.extract",
+    "SynthesisOptions": "mhgrn.synthesis.options",
     "TextEncoder": "mhgrn.text.encoder",
     "UserError": "mhgrn.errors",
     "WalkDistribution": "mhgrn.explain.walks",
@@ -77,6 +80,7 @@ _MODULES = {
     "prepare": "mhgrn.subgraphs.prepared",
     "questions_from": "mhgrn.questions.reading",
     "read_questions": "mhgrn.questions.reading",
+    "synthesize": "mhgrn.synthesis.synthesizing",
     "train": "mhgrn.training.loop",
 }
 
@@ -108,6 +112,7 @@ __all__ = [
     "Run",
     "Settings",
     "Subgraph",
+    "SynthesisOptions",
     "TextEncoder",
     "UserError",
     "WalkDistribution",
@@ -119,6 +124,7 @@ __all__ = [
     "prepare",
     "questions_from",
     "read_questions",
+    "synthesize",
     "train",
 ]
 

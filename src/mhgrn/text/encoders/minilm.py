@@ -4,6 +4,10 @@ import json
 from importlib import util
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
 from mhgrn.errors import UserError
 from mhgrn.text.bert import Bert
 from mhgrn.text.encoder import Pretrained, TextEncoder, config_identity
@@ -24,6 +28,10 @@ class MiniLM(TextEncoder):
 
     name = "minilm"
 
+    @property
+    def files(self) -> Path:
+        return model_folder()
+
     def load(self) -> Pretrained:
         from safetensors.torch import load_file  # maps the file; only what an encoding reads is loaded
 
@@ -37,3 +45,18 @@ class MiniLM(TextEncoder):
         except Exception as error:  # a damaged installation
             raise unusable(self.name, error) from None
         return Pretrained(tokenizer, model, config_identity(config), is_sentence_encoder=True)
+
+
+def token_vectors() -> tuple[Tokenizer, NDArray[np.float32]]:
+    """The tokenizer and its tokens' input vectors [tokens, 384], without the rest of the model."""
+    from safetensors import safe_open
+
+    folder = model_folder()
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        with safe_open(folder / "model.safetensors", framework="numpy") as weights:
+            return tokenizer, weights.get_tensor("embeddings.word_embeddings.weight")
+    except Exception as error:  # a damaged installation
+        raise unusable(MiniLM.name, error) from None

@@ -84,10 +84,21 @@ class Config(Settings):
         "statement",
         description="the vector that attends to the graph: s, as in the paper, or its question part (text.encoding=separate)",
     )
-    features: str = Field("names", description="node features: names, random, a .npy file, or a folder of `mhgrn features build`")
+    features: str = Field(
+        "names", description="node features: names, random, constant, a .npy file, or a folder of `mhgrn features build`"
+    )
     score: Literal["linear", "mlp"] = "linear"
     score_hidden: int = Field(200, ge=1, le=WIDEST)
     score_dropout: float = Field(0.2, ge=0, lt=1)
+    score_text: bool = Field(
+        True, description="let the score read the statement's vector; false: the graph's vector only, and score_similarity"
+    )
+    score_similarity: float | None = Field(
+        None,
+        gt=0,
+        le=1000,
+        description="add the cosine of question and choice to the score, with this initial weight (text.encoding=separate)",
+    )
     text: TextEncoderSettings = TextEncoderSettings()
     likelihood: LikelihoodSettings = LikelihoodSettings()
     training: TrainingConfig = TrainingConfig()

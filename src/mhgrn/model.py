@@ -39,6 +39,9 @@ class KnowledgeAwareQA(nn.Module):
         initial_scale: The standard deviation of the last layer's initial weights. ``"level"`` starts with equal scores of all
             choices.
         extra_weights: The initial weights of columns that are added to the score, see :meth:`forward`.
+        similarity: The initial weight of the cosine of question and choice, which is added to the score; s is then
+            [q; a; q∘a; |q−a|] with |q|² = |a|² = width. None: it is not added.
+        reads_text: Whether the last layer reads s beside g.
 
     >>> from mhgrn.encoders.base import Dims
     >>> from mhgrn.encoders.none import NoGraph
@@ -57,16 +60,24 @@ class KnowledgeAwareQA(nn.Module):
         dropout: float = 0.2,
         initial_scale: float | Literal["level"] = "level",
         extra_weights: Sequence[float] = (),
+        similarity: float | None = None,
+        reads_text: bool = True,
     ) -> None:
         super().__init__()
         self.graph_encoder = graph_encoder
         self.query_dim = query_dim
         self.dropout = Dropout(dropout)
         self.extra_weights = nn.Parameter(torch.tensor(extra_weights)) if extra_weights else None
+        self.similarity = nn.Parameter(torch.tensor(similarity)) if similarity is not None else None
         self.score: nn.Module | None = None
         if not graph_encoder.uses_text:
             return
-        width = graph_encoder.out_dim + sentence_dim
+        self.reads_text = reads_text
+        width = graph_encoder.out_dim + (sentence_dim if reads_text else 0)
+        if not width:
+            if similarity is None and not extra_weights:
+                raise UserError("score_text=false leaves nothing to score with; set score_similarity, or use a graph encoder.")
+            return
         self.score = nn.Linear(width, 1) if score == "linear" else MLP(width, score_hidden, 1, dropout)
         linear = [module for module in self.score.modules() if isinstance(module, nn.Linear)]
         for layer in linear:
@@ -85,11 +96,14 @@ class KnowledgeAwareQA(nn.Module):
         encoding: GraphEncoding = self.graph_encoder(s[:, : self.query_dim], features, batch, tokens)
         parts = [] if encoding.score is None else [encoding.score]
         if self.score is not None:
-            parts.append(self.score(self.dropout(torch.cat([encoding.g, s], dim=1)))[:, 0])
+            read = torch.cat([encoding.g, s], dim=1) if self.reads_text else encoding.g
+            parts.append(self.score(self.dropout(read))[:, 0])
         if self.extra_weights is not None:
             if extra is None:
                 raise ValueError("the model adds columns to the score, and none are given")
             parts.append(extra @ self.extra_weights)
+        if self.similarity is not None:
+            parts.append(self.similarity * s.view(len(s), 4, -1)[:, 2].mean(1))  # the mean of q∘a is the cosine
         return Scores(torch.stack(parts).sum(0), encoding)
 
 
@@ -129,6 +143,8 @@ class _NoInitialValues(TorchFunctionMode):
 
 def _dims(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> Dims:
     query_dim = encoder.sentence_dim
+    if config.score_similarity is not None and encoder.encoding != "separate":
+        raise UserError("score_similarity needs text.encoding=separate: a pair has no vectors of question and choice.")
     if config.graph_query == "question":
         if encoder.encoding != "separate":
             raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
@@ -156,6 +172,8 @@ def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
         config.score_dropout,
         getattr(settings, "initial_scale", "level"),
         () if config.likelihood.model is None else (config.likelihood.initial_weight,),
+        config.score_similarity if graph_encoders.load(config.graph_encoder).uses_text else None,
+        config.score_text,
     )
 
 

@@ -19,6 +19,7 @@ from mhgrn.config import Config
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, NoFeatures, Relevance, open_features
+from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredFolder, read_folder
@@ -199,6 +200,46 @@ class Run:
         model.eval()
         likelihood = _find_likelihood(folder, about, config, allow_download, allow_pickle)
         return cls(folder, about, config, graph, text, node_features, model, untrained, likelihood=likelihood)
+
+    def load_weights(self, folder: Path) -> str:
+        """Take over the weights of another run with the same text encoder, relations and settings of the model.
+
+        Args:
+            folder: The folder of a trained run.
+
+        Returns:
+            A checksum of the weights.
+        """
+
+        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
+            about = _checked(stored)
+            if not stored.has(WEIGHTS):
+                raise UserError(f"the training of {folder} has not finished an epoch yet; there is nothing to start from.")
+            return about, stored.tensors(WEIGHTS)
+
+        about, tensors = read_folder(folder, MARKER, "run", FORMAT, read)
+        names = [[relation["name"] for relation in of["schema"]["relations"]] for of in (about, self.about)]
+        if names[0] != names[1]:
+            raise UserError(f"{folder} was trained with other relations than those of this graph; it cannot be started from.")
+        if about["text_weights"] != self.about["text_weights"]:
+            raise UserError(
+                f"{folder} was trained with another text encoder than {self.config.text.encoder}; set text.encoder to"
+                f" {shortened(_restored(folder, about).text.encoder)}."
+            )
+        other = _restored(folder, about)
+        if other.graph_encoder != self.config.graph_encoder:
+            raise UserError(f"{folder} was trained with graph_encoder={other.graph_encoder}, not {self.config.graph_encoder}.")
+        path = folder / WEIGHTS
+        tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
+        rest = {k: t for k, t in tensors.items() if not k.startswith(TEXT_PREFIX)}
+        check_tensors(rest, self.model.state_dict(), path)
+        self.model.load_state_dict(rest)
+        if tuned:
+            if self.config.text.frozen_epochs != 0:
+                raise UserError(f"{folder} has a trained text encoder; train it here too, with text.frozen_epochs=0.")
+            check_tensors(tuned, self.encoder.model.state_dict(), path, TEXT_PREFIX)
+            self.encoder.model.load_state_dict(tuned)
+        return file_fingerprint(path)
 
     def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
         """Write settings and weights. The text encoder's weights are written only if training changed them."""

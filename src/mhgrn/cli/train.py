@@ -19,6 +19,15 @@ def train(
     ],
     config: ConfigFile = None,
     settings: Settings = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Start with the weights of this run, for example one trained on synthesized questions. It has the same text"
+            " encoder and model settings.",
+            show_default=False,
+        ),
+    ] = None,
     kg: DataGraph = None,
     encoder: RunEncoder = None,
     allow_download: AllowDownload = False,
@@ -45,7 +54,7 @@ def train(
     if Processes().is_main:
         for note in ignored_settings(loaded_config, given):
             say(f"note: {note}.")
-    run = train_model(loaded, loaded_config, output, graph, force, encoder, allow_download, allow_pickle)
+    run = train_model(loaded, loaded_config, output, graph, force, encoder, allow_download, allow_pickle, start_from)
     if not Processes().is_main:
         return
     metrics = run.about.get("metrics", {})

@@ -214,6 +214,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             found.append(f"{name} was {before.get(what)} and is {now[what]}" if is_number else f"{name} is different")
     if before.get("likelihood_weights") != now.get("likelihood_weights"):
         found.append("the language model's weights are different")
+    if before.get("started_from") != now.get("started_from"):
+        found.append("the run that it starts from is different")
     if before["data"].get("fingerprint") != now["data"]["fingerprint"]:
         found.append("the prepared data is different")
     try:

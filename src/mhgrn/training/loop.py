@@ -52,6 +52,7 @@ def train(
     encoder: str | Path | None = None,
     allow_download: bool = False,
     allow_pickle: bool = False,
+    start_from: str | Path | None = None,
 ) -> Run:
     """Train a model and keep its best epoch on dev.
 
@@ -67,6 +68,8 @@ def train(
         encoder: The place of the text encoder, if it is not where ``text.encoder`` says: a folder or a hub name.
         allow_download: Download the text encoder if it is not on this machine. Otherwise the network is never used.
         allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
+        start_from: The folder of a trained run whose weights are the initial ones. It has the same text encoder, relations and
+            settings of the model; its questions and its graph may be others.
 
     Returns:
         The trained run.
@@ -81,12 +84,13 @@ def train(
         data.answered_split(split)
     processes = Processes()
     access = _Access(encoder, allow_download, allow_pickle)
+    start = None if start_from is None else Path(start_from)
     if not processes.is_main:
         silence()
-        return _train(data, config, folder, graph, force, processes, access)
+        return _train(data, config, folder, graph, force, processes, access, start)
     busy = f"another process is training in {folder}; wait for it, or name another folder."
     with locked(folder.with_name(f".{folder.name}.lock"), busy=busy):
-        return _train(data, config, folder, graph, force, processes, access)
+        return _train(data, config, folder, graph, force, processes, access, start)
 
 
 class _Access(NamedTuple):
@@ -123,6 +127,7 @@ def _train(
     force: bool,
     processes: Processes,
     access: _Access,
+    start: Path | None,
 ) -> Run:
     is_there = (folder / MARKER).is_file() and not force
     if is_there and read_about(folder).get("finished"):
@@ -131,6 +136,8 @@ def _train(
     graph = graph or data.load_graph()
     with explaining_memory_errors(config):
         run = _new_run(data, config, folder, graph, processes, access)
+        if start is not None:
+            run.about["started_from"] = run.load_weights(start)
         if is_there:
             _check_same(folder, run.about)
             is_there = (folder / CHECKPOINT).is_file()  # if it was stopped before its first checkpoint, it starts over

@@ -117,10 +117,11 @@ def _explained_lines(settings: Settings, indent: str = "") -> Iterator[str]:
 def as_yaml(value: object) -> str:
     """A value as ``--set`` and a file of settings take it.
 
-    >>> as_yaml(None), as_yaml(1e-15), as_yaml([1, "two"])
-    ('null', '1.0e-15', '[1, two]')
+    >>> as_yaml(None), as_yaml(1e-15), as_yaml([1, "two"]), as_yaml("two\\nlines")
+    ('null', '1.0e-15', '[1, two]', '"two\\\\nlines"')
     """
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).removesuffix("\n...\n").strip()
+    style = '"' if isinstance(value, str) and "\n" in value else None  # one line
+    return yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf).removesuffix("\n...\n").strip()
 
 
 def parse_override(override: str) -> tuple[list[str], Any]:

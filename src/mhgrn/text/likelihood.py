@@ -51,7 +51,7 @@ class CausalModel:
         max_length: The longest input in tokens. The beginning of a longer prompt is cut off.
 
     >>> CausalModel("smollm2").log_likelihoods("Paris is the capital of", ["France", "Spain"])  # doctest: +SKIP
-    [LogLikelihood(total=-0.3, tokens=1), LogLikelihood(total=-6.1, tokens=1)]
+    [LogLikelihood(total=-2.671, tokens=1), LogLikelihood(total=-3.752, tokens=1)]
     """
 
     def __init__(self, where: str | Path, allow_download: bool = False, allow_pickle: bool = False, max_length: int = 256) -> None:
@@ -126,7 +126,8 @@ class CausalModel:
             logits = self.model(input_ids=given, attention_mask=mask, past_key_values=cache).logits
         else:
             logits = self.model(input_ids=torch.cat([prompt, given], 1), attention_mask=mask).logits[:, len(before) :]
-        each = torch.log_softmax(logits.float(), 2).gather(2, target[..., None])[..., 0]
+        logits = logits.float()
+        each = logits.gather(2, target[..., None])[..., 0] - logits.logsumexp(2)
         return [float(total) for total in (each.double() * real).sum(1)]
 
 
@@ -175,7 +176,7 @@ def choice_likelihoods(
 
     >>> question = Question.asked("Where does a fish live?", ["sea", "tree"])
     >>> choice_likelihoods(CausalModel("smollm2"), [question])  # doctest: +SKIP
-    [[3.1, -0.2]]
+    [[2.085, -4.211]]
     """
     alone: dict[str, float] = {}
     if settings.measure == "pmi":

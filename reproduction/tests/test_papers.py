@@ -16,7 +16,15 @@ SETTINGS = Path(str(resources.files("mhgrn_reproduction"))) / "settings"
 
 def test_there_is_one_file_for_each_experiment() -> None:
     assert {path.stem for path in SETTINGS.glob("*.yaml")} == set(TRAINED)
-    assert TextSettings.shipped() == ["bert-base", "bert-large", "minilm", "minilm-tuned", "roberta-large"]
+    assert TextSettings.shipped() == [
+        "bert-base",
+        "bert-large",
+        "minilm",
+        "minilm-knowledge",
+        "minilm-knowledge-without",
+        "minilm-tuned",
+        "roberta-large",
+    ]
 
 
 @pytest.mark.parametrize("encoder", TextSettings.shipped())

@@ -74,7 +74,7 @@ def fresh_examples(cell: Cell, folder: Path) -> "Examples":
     config, data = cell.config, PreparedData.load(cell.prepared)
     graph = data.load_graph(cell.graph)
     set_seed(config.seed)
-    encoder = load_text_encoder(config.text)
+    encoder = load_text_encoder(config.text, cell.encoder)
     features = features_for(config, graph, encoder)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
     run = Run(folder, describe(config, graph, encoder, features, {}), config, graph, encoder, features, model)

@@ -2,11 +2,12 @@
 
 import json
 import subprocess
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
@@ -15,7 +16,20 @@ from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_json
 from mhgrn_reproduction.formats import DIGITS, CellResult, check
 
+if TYPE_CHECKING:
+    from mhgrn.subgraphs.prepared import PreparedData
+
 FORMAT = 2
+
+
+class Column(NamedTuple):
+    """A split of another dataset than the one a run is trained on."""
+
+    label: str
+    prepared: Path
+    fingerprint: str  # of the prepared data
+    split: str
+    declared: bool = True  # by the experiment; False: a file that a user added
 
 
 @dataclass(frozen=True)
@@ -29,11 +43,19 @@ class Cell:
     graph: Path | None  # the graph's present folder
     fingerprint: str  # of the prepared data
     splits: tuple[str, ...]
+    encoder: Path | None = None  # the place of a tuned text encoder
+    columns: tuple[Column, ...] = ()  # what is evaluated instead of splits of the prepared data
+    measure: str | None = None  # instead of training: see Measure
 
     @property
     def key(self) -> str:
         """The same for runs that end with the same weights."""
-        return fingerprint(self.config.identity(), self.fingerprint)
+        identity = self.config.identity()
+        data = [column.fingerprint for column in self.columns if column.declared]
+        if self.measure is not None:
+            used = {name: value for name, value in identity.items() if name.startswith(("text.", "likelihood."))}
+            return fingerprint(used, self.measure, data)
+        return fingerprint(identity, self.fingerprint, *([data] if data else []))
 
     @property
     def name(self) -> str:
@@ -54,7 +76,25 @@ class Cell:
         if not path.is_file():
             return None
         found = read_result(path)
-        return found if found["key"] == self.key and set(self.splits) <= set(found["splits"]) else None
+        return found if found["key"] == self.key and self.is_answered(found) else None
+
+    def is_answered(self, result: dict[str, Any]) -> bool:
+        """Whether a result has all splits, of the same questions."""
+        data = {column.label: column.fingerprint for column in self.columns}
+        splits = result["splits"]
+        return all(split in splits and splits[split].get("data") == data.get(split) for split in self.splits)
+
+
+def shared_result(cell: Cell, results: Path) -> dict[str, Any] | None:
+    """The result of the same run in another experiment, from the folder of all results."""
+    for path in sorted(results.glob(f"*/*/cells/*.{cell.seed}.json")):
+        try:
+            found = read_result(path)
+        except UserError:  # reported by its own experiment
+            continue
+        if found["key"] == cell.key and cell.is_answered(found):
+            return found | {"system": cell.system}
+    return None
 
 
 def seeds_of(results: Path, system: str) -> list[int]:
@@ -85,8 +125,41 @@ def run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
 
     Experiments share runs. If another process trains the same run, wait for it.
     """
+    if cell.measure is not None:
+        return _measure_cell(cell)
     with locked(runs / f".{cell.folder}.cell.lock", wait=True):
         return _run_cell(cell, runs)
+
+
+def _measure_cell(cell: Cell) -> dict[str, Any]:
+    """Score the choices of all questions without training."""
+    import torch
+
+    from mhgrn.subgraphs.prepared import PreparedData
+    from mhgrn_reproduction.scores import chosen_by
+
+    began = time.perf_counter()
+    splits = {}
+    for column in cell.columns:
+        data = PreparedData.load(column.prepared)
+        splits[column.label] = _answered(chosen_by(cell, data, column.split), data, column.split) | {"data": column.fingerprint}
+    return {
+        "format": FORMAT,
+        "system": cell.system,
+        "seed": cell.seed,
+        "key": cell.key,
+        "run": None,
+        "measure": cell.measure,
+        "splits": splits,
+        "parameters": 0,
+        "epochs": 0,
+        "warnings": [],
+        "seconds": round(time.perf_counter() - began, 1),
+        "threads": torch.get_num_threads(),
+        "config": cell.config.used(),
+        "data": {"name": None, "fingerprint": cell.fingerprint, "graph": data.about["graph_fingerprint"]},
+        **made(),
+    }
 
 
 def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
@@ -101,9 +174,9 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
     graph = data.load_graph(cell.graph)
     folder = runs / cell.folder
     if (folder / MARKER).is_file() and read_about(folder).get("finished"):
-        run = Run.load(folder, graph.folder)
+        run = Run.load(folder, graph.folder, None, cell.encoder)
     else:
-        run = train(data, cell.config, folder, graph)
+        run = train(data, cell.config, folder, graph, encoder=cell.encoder)
     epochs = [row for row in _rows(folder / "metrics.jsonl") if "dev_accuracy" in row]
     return {
         "format": FORMAT,
@@ -111,7 +184,7 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "seed": cell.seed,
         "key": cell.key,
         "run": cell.folder,
-        "splits": {split: _measured(run, data, split) for split in cell.splits},
+        "splits": _evaluated(cell, run, data),
         "parameters": parameter_count(run.model),
         "epochs": len(epochs),
         "best_epoch": run.about["metrics"]["epoch"],
@@ -120,8 +193,21 @@ def _run_cell(cell: Cell, runs: Path) -> dict[str, Any]:
         "seconds": round(sum(row.get("seconds", 0.0) for row in epochs), 1),
         "threads": run.config.training.threads or torch.get_num_threads(),
         "config": cell.config.used(),
+        **({} if cell.encoder is None else {"text_checksum": run.encoder.checksum()}),
         "data": {"name": data.about["dataset"], "fingerprint": data.fingerprint, "graph": graph.fingerprint},
         **made(),
+    }
+
+
+def _evaluated(cell: Cell, run: Any, data: "PreparedData") -> dict[str, Any]:
+    """The run's answers to each split, or to each column."""
+    from mhgrn.subgraphs.prepared import PreparedData
+
+    if not cell.columns:
+        return {split: _measured(run, data, split) for split in cell.splits}
+    return {
+        column.label: _measured(run, PreparedData.load(column.prepared), column.split) | {"data": column.fingerprint}
+        for column in cell.columns
     }
 
 
@@ -174,6 +260,11 @@ def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
     for module in (run.model, run.encoder):
         module.to(device)
     chosen = [best_choice(p) for p in split_probabilities(Examples(data, run, device), split)]
+    return _answered(chosen, data, split)
+
+
+def _answered(chosen: list[int], data: "PreparedData", split: str) -> dict[str, Any]:
+    """The chosen answers to a split, and their accuracy if the answers are known."""
     asked = [data.questions[q] for q in data.split(split)]
     answers = [question.answer for question in asked]
     ids = fingerprint([question.id for question in asked])

@@ -3,18 +3,21 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mhgrn.config import Config, changed_settings
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
+from mhgrn.io.fingerprint import fingerprint
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
 from mhgrn_reproduction.budget import Plan
-from mhgrn_reproduction.cells import Cell, read_result, seeds_of
-from mhgrn_reproduction.papers import Experiment, System, TextSettings
+from mhgrn_reproduction.cells import Cell, Column, read_result, seeds_of
+from mhgrn_reproduction.papers import SYNTHESIZED, TUNED, Experiment, System, TextSettings
 from mhgrn_reproduction.sources import Sources
+from mhgrn_reproduction.tuned_encoders import TunedEncoder
 
 if TYPE_CHECKING:
     from mhgrn.features.encoded import ResumableBuild
@@ -38,6 +41,8 @@ class Request:
         jobs: The number of runs at the same time.
         changes: Overrides of settings, for all systems.
         force: Replace results of other settings.
+        encoder_folder: A text encoder that was tuned before as the settings of ``encoder`` say, to be used instead of tuning.
+        questions: Files of questions to evaluate in addition, for experiments that evaluate several datasets.
     """
 
     name: str
@@ -50,6 +55,8 @@ class Request:
     jobs: int = 1
     changes: list[str] = field(default_factory=list)
     force: bool = False
+    encoder_folder: Path | None = None
+    questions: list[Path] = field(default_factory=list)
 
     @property
     def threads(self) -> int:
@@ -87,8 +94,46 @@ class Setup:
     def load(self, name: str) -> PreparedData:
         """A dataset; its questions are prepared first if necessary."""
         if name not in self.data:
-            self.data[name] = self.request.sources.prepared(name, self.text)
+            sources, synthesis = self.request.sources, self.experiment.synthesis
+            if synthesis is not None and name == SYNTHESIZED:
+                self.data[name] = sources.synthesized(synthesis, self.text)
+            else:
+                self.data[name] = sources.prepared(name, self.text)
         return self.data[name]
+
+    def load_file(self, path: Path) -> PreparedData:
+        """A file of questions that is evaluated in addition."""
+        name = str(path)
+        if name not in self.data:
+            self.data[name] = self.request.sources.prepared_file(path, self.text)
+        return self.data[name]
+
+    @cached_property
+    def tuned(self) -> TunedEncoder | None:
+        """What ``text.encoder: tuned`` means, tuned or not."""
+        if self.text.tuning is None:
+            return None
+        experiment = self.experiment
+        names = {system.data or experiment.data for system in experiment.systems.values()}
+        if experiment.evaluate:
+            names = {target.data for target in experiment.evaluate.values()}
+        return self.request.sources.tuned(self.encoder, self.text.tuning, self.text, sorted(names))
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The splits of datasets and the files that runs are evaluated on, if these are not splits of the training data."""
+        found = []
+        for label, target in self.experiment.evaluate.items():
+            data = self.load(target.data)
+            found.append(Column(label, data.folder.absolute(), data.fingerprint, target.split))
+        for path in self.request.questions:
+            data = self.load_file(path)
+            found.append(Column(path.stem, data.folder.absolute(), data.fingerprint, "test", declared=False))
+        return tuple(found)
+
+    def seeds(self, system: str, count: int) -> range:
+        """The seeds of a system: only one if nothing is random."""
+        return range(count if self.experiment.systems[system].measure is None else 1)
 
     def features(self, data: str, encoder: str) -> "ResumableBuild":
         """The node features that ``features: triples`` means for a dataset, built or not."""
@@ -101,7 +146,12 @@ class Setup:
         """One run of a system under a plan."""
         changes = list(self.request.changes)
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
-        name = self.experiment.systems[system].data or self.experiment.data
+        mine = self.experiment.systems[system]
+        name = mine.data or self.experiment.data
+        encoder = None
+        if config.text.encoder == TUNED and self.tuned is not None:
+            encoder = self.tuned.folder
+            changes.append(f"text.encoder={self.tuned.name}")
         if config.features == TRIPLES:
             changes.append(f"features={self.features(name, config.text.encoder).request.place(None).name}")
         if plan.epochs is not None and plan.epochs < config.training.epochs:
@@ -109,9 +159,12 @@ class Setup:
         if plan.share < 1:
             changes.append(f"training.train_fraction={config.training.train_fraction * plan.share}")
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
-        data = self.load(name)
         splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
-        return Cell(system, seed, config, data.folder.absolute(), self.graph, data.fingerprint, splits)
+        if mine.measure is not None:
+            questions = fingerprint([column.fingerprint for column in self.columns if column.declared])
+            return Cell(system, seed, config, Path(), self.graph, questions, splits, encoder, self.columns, mine.measure)
+        data = self.load(name)
+        return Cell(system, seed, config, data.folder.absolute(), self.graph, data.fingerprint, splits, encoder, self.columns)
 
     def found(self, plan: Plan) -> Iterator[tuple[Cell, Path]]:
         """The cells of all systems that have a result file, with that file. Its settings may differ from the cell's."""
@@ -123,7 +176,7 @@ class Setup:
 
 def set_up(request: Request) -> Setup:
     """Check a request and prepare its data."""
-    experiment, text = Experiment.named(request.name), TextSettings.named(request.encoder)
+    experiment, text = _with_files(Experiment.named(request.name), request.questions), TextSettings.named(request.encoder)
     if request.folder.exists() and not request.folder.is_dir():
         raise UserError(f"{request.folder} is not a folder; name another one with --results.")
     if experiment.predict is not None and "dev" not in experiment.splits:
@@ -144,25 +197,77 @@ def set_up(request: Request) -> Setup:
             systems[name], configs[name] = system, config
     if not systems:
         raise UserError(" ".join(["no system to run.", *notes[len(experiment.notes) :]]))
-    for text_config in {config.text.encoder: config.text for config in configs.values()}.values():
-        load_text_encoder(text_config)
-    names = {name: system.data or experiment.data for name, system in systems.items()}
-    for data in names.values():
-        request.sources.questions(data)
+    _check_encoders(request, text, configs)
+    names = [system.data or experiment.data for name, system in systems.items() if system.measure is None]
+    targets = [target.data for target in experiment.evaluate.values()]
+    for data in (*names, *targets):
+        if data != SYNTHESIZED or experiment.synthesis is None:
+            request.sources.questions(data)
     setup = Setup(request, experiment, text, configs, request.sources.graph(text).folder, notes)
-    for prepared in map(setup.load, dict.fromkeys(names.values())):
-        for split in ("train", *experiment.splits):
+    if request.encoder_folder is not None and setup.tuned is not None:
+        setup.tuned.check(request.encoder_folder)
+    for column in setup.columns:
+        PreparedData.load(column.prepared).answered_split(column.split)
+    for prepared in map(setup.load, dict.fromkeys(names)):
+        for split in ("train", *([] if experiment.evaluate else experiment.splits)):
             prepared.answered_split(split)
         if experiment.predict is not None:
             prepared.split(experiment.predict)
+    if any(config.text.encoder == TUNED for config in configs.values()) and (tuning := text.tuning) is not None:
+        notes.append(
+            f"{tuning.encoder} was tuned on the graph for {tuning.steps:,} steps of {tuning.batch_size} questions about facts, with"
+            f" {tuning.keep:.0%} of its untuned weights kept (seed {tuning.seed}); all runs use this one text encoder."
+        )
+    if experiment.synthesis is not None and names:
+        made = experiment.synthesis
+        notes.append(f"{made.count:,} questions were made from the graph (seed {made.seed}), {made.hide:.0%} with hidden facts.")
     if any(config.features == TRIPLES for config in configs.values()):
         most = text.max_triples_per_concept
         notes.append(f"Node features are computed from {'all' if most is None else f'at most {most}'} triples of each concept.")
     return setup
 
 
-def build_features(setup: Setup, systems: Iterable[str]) -> None:
-    """Build the node features of these systems if they do not exist."""
+def _with_files(experiment: Experiment, files: list[Path]) -> Experiment:
+    """The experiment with a column for each file of questions."""
+    if not files:
+        return experiment
+    if not experiment.evaluate:
+        raise UserError(f"{experiment.name} evaluates only its own dataset; use --questions with zero-shot.")
+    for path in files:
+        if not path.is_file():
+            raise UserError(f"{path} is not a file; name a file of questions with answers.")
+    labels = [*experiment.splits, *(path.stem for path in files)]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise UserError(f"--questions: two columns would be called {twice[0]}; rename the file.")
+    return experiment.model_copy(update={"splits": labels})
+
+
+def _check_encoders(request: Request, text: TextSettings, configs: dict[str, Config]) -> None:
+    """Load every text encoder, and the one that is to be tuned, before anything is built."""
+    names = dict.fromkeys(config.text.encoder for config in configs.values())
+    if request.encoder_folder is not None and TUNED not in names:
+        raise UserError(f"--encoder-folder: {request.encoder} tunes no text encoder; use --encoder minilm-knowledge.")
+    for name, config in {config.text.encoder: config for config in configs.values()}.items():
+        if name != TUNED:
+            load_text_encoder(config.text)
+            continue
+        if text.tuning is None:
+            raise UserError(f"{request.encoder} does not say how to tune a text encoder; use --encoder minilm-knowledge.")
+        load_text_encoder(config.text, text.tuning.encoder)
+    for config in configs.values():
+        if config.text.encoder == TUNED and config.features == TRIPLES:
+            raise UserError("features: triples needs a text encoder that is not tuned on the graph; use features: names.")
+
+
+def build_inputs(setup: Setup, systems: Iterable[str]) -> None:
+    """Tune the text encoder and build the node features of these systems, if they do not exist."""
+    systems = set(systems)
+    if setup.tuned is not None and any(setup.configs[name].text.encoder == TUNED for name in systems & setup.configs.keys()):
+        setup.tuned.build(setup.request.encoder_folder)
+    _build_features(setup, systems)
+
+
+def _build_features(setup: Setup, systems: Iterable[str]) -> None:
     needed = dict[tuple[str, str], None]()
     for name, config in setup.configs.items():
         if name in systems and config.features == TRIPLES and graph_encoders.load(config.graph_encoder).uses_features:

@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.questions.fields import as_list
 from mhgrn.settings import as_yaml, read_yaml, validation_message
 from mhgrn_reproduction.titles import TRAINED, About
+
+TUNED = "tuned"  # the value of text.encoder: the text encoder that `tuning` describes
+SYNTHESIZED = "synthesized"  # the name of data that is made from the graph
 
 
 class Part(BaseModel):
@@ -51,6 +54,11 @@ class Vary(Part):
     paper: dict[str, Numbers] = Field({}, description="by the value as it is written here")
 
 
+Measure = Literal["cosine", "pmi", "sum"]
+"""Scores of choices without training: the cosine of question and choice, their pointwise mutual information under a language model,
+or the sum of both, each standardized over the choices of a question."""
+
+
 class System(Part):
     """One row of a table."""
 
@@ -63,6 +71,7 @@ class System(Part):
     optional: bool = Field(False, description="run only if it is named")
     upper_bound: bool = Field(False, description="uses information that a new question does not have")
     needs_trained_text: bool = Field(False, description="requires a text encoder that is not frozen")
+    measure: Measure | None = Field(None, description="scores without training: cosine, pmi, or the sum of both")
     vary: Vary | None = Field(None, description="overrides the experiment's")
     base: str | None = Field(None, description="the system that it is a variant of")
     value: float | int | None = Field(None, description="value of the setting that varies")
@@ -76,11 +85,40 @@ class Quoted(Part):
     paper: Numbers
 
 
+class Tuning(Part):
+    """How a text encoder is tuned on the graph before the runs; ``text.encoder: tuned`` is the result."""
+
+    encoder: str = Field("minilm", description="text encoder to tune")
+    steps: int = Field(ge=1)
+    batch_size: int = Field(192, ge=2, description="questions about facts in each step")
+    keep: float = Field(ge=0, le=1, description="share of the untuned weights in the result")
+    seed: int = Field(0, ge=0)
+    without: list[str] = Field([], description="splits; facts between a question and a choice of them are left out")
+
+
+class Synthesis(Part):
+    """Questions that are made from the graph to train on."""
+
+    count: int = Field(ge=1, description="number of questions")
+    hide: float = Field(0.5, ge=0, le=1, description="share of the questions whose facts are hidden from their subgraphs")
+    seed: int = Field(0, ge=0)
+    split: tuple[float, float, float] = Field((0.96, 0.04, 0.0), description="shares of train, dev and test")
+
+
+class Target(Part):
+    """A split of a dataset that runs are evaluated on."""
+
+    data: str
+    split: str
+
+
 class TextSettings(Part):
     """A text encoder and the settings that belong to it."""
 
     label: str
     settings: Settings
+    like: str | None = Field(None, description="another text encoder, whose `by_encoder` settings of systems also apply")
+    tuning: Tuning | None = Field(None, description="what `text.encoder: tuned` means")
     text_alone: Settings = Field({}, description="for graph_encoder: none")
     max_nodes: int | None = Field(None, ge=1, description="cap on a subgraph's nodes")
     published_names: bool = Field(False, description="name concepts by the last part of their URI")
@@ -95,9 +133,15 @@ class TextSettings(Part):
     def shipped() -> list[str]:
         return _shipped("encoders")
 
+    @model_validator(mode="after")
+    def _has_tuning(self) -> Self:
+        if self.settings.get("text.encoder") == TUNED and self.tuning is None:
+            raise ValueError("describe the tuning that text.encoder: tuned needs")
+        return self
+
 
 class Experiment(Part):
-    """Several systems on one dataset.
+    """Several systems on one dataset, or trained on questions of the graph and evaluated on several datasets.
 
     >>> Experiment.named("hops").systems["mhgrn@2"].settings["mhgrn.hops"]
     2
@@ -107,7 +151,9 @@ class Experiment(Part):
     """
 
     name: str = ""
-    data: str = Field(description="a declared dataset, or a folder in --data")
+    data: str = Field("", description="a declared dataset, or a folder in --data; empty with `synthesis`")
+    synthesis: Synthesis | None = Field(None, description="train on questions made from the graph")
+    evaluate: dict[str, Target] = Field({}, description="by column: splits of datasets, instead of the splits of `data`")
     splits: list[str] = Field(["dev", "test"], min_length=1, description="splits to evaluate")
     predict: str | None = Field(None, description="split to predict for a leaderboard")
     ensembles: list[str] = Field([], description="systems whose seeds are also combined into an ensemble")
@@ -119,11 +165,26 @@ class Experiment(Part):
     quoted: list[Quoted] = []
     notes: list[str] = []
 
+    @model_validator(mode="after")
+    def _has_data(self) -> Self:
+        if bool(self.data) == (self.synthesis is not None):
+            raise ValueError("give either data or synthesis")
+        if (self.synthesis is not None) != bool(self.evaluate):
+            raise ValueError("give evaluate with synthesis, and only then")
+        if not self.evaluate and any(system.measure for system in self.systems.values()):
+            raise ValueError("measure needs evaluate")
+        if self.evaluate and (self.predict or self.ensembles or any(system.data for system in self.systems.values())):
+            raise ValueError("evaluate does not go with predict, ensembles or data of a system")
+        return self
+
     @classmethod
     def named(cls, name: str) -> Self:
         """An experiment from a YAML file, or a shipped one by name."""
         found = _read(cls, name, "", "an experiment with settings")
-        return found.model_copy(update={"name": Path(name).stem, "systems": _varied(found)})
+        update: dict[str, Any] = {"name": Path(name).stem, "systems": _varied(found)}
+        if found.synthesis is not None:
+            update |= {"data": SYNTHESIZED, "splits": list(found.evaluate)}
+        return found.model_copy(update=update)
 
     @property
     def about(self) -> About:
@@ -144,10 +205,14 @@ class Experiment(Part):
     def overrides(self, system: str, encoder: str, text: TextSettings) -> list[str]:
         """A system's settings with a text encoder, as ``--set`` takes them."""
         mine = self.systems[system]
-        given = {**text.settings, **self.settings, **self.by_encoder.get(encoder, {})}
+        given = {**text.settings, **self.settings}
+        for name in (text.like, encoder):
+            given |= self.by_encoder.get(name or "", {})
         if mine.settings.get("graph_encoder") == "none":
             given |= text.text_alone
-        given |= {**mine.settings, **mine.by_encoder.get(encoder, {})}
+        given |= mine.settings
+        for name in (text.like, encoder):
+            given |= mine.by_encoder.get(name or "", {})
         return [f"{key}={as_yaml(value)}" for key, value in given.items()]
 
     def config(self, system: str, encoder: str, text: TextSettings, seed: int = 0, changes: Sequence[str] = ()) -> Config:

@@ -10,10 +10,11 @@ from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.markers import read_marker, write_json
 from mhgrn.progress import say
+from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn_reproduction.board import Board
 from mhgrn_reproduction.budget import Plan, Speed, cost_of, shrink, speed_of
-from mhgrn_reproduction.cells import Cell, read_result, run_cell
-from mhgrn_reproduction.experiment_setup import Request, Setup, build_features, check_others, set_up
+from mhgrn_reproduction.cells import Cell, read_result, run_cell, save_cell, shared_result
+from mhgrn_reproduction.experiment_setup import Request, Setup, build_inputs, check_others, set_up
 from mhgrn_reproduction.formats import Planned, check
 from mhgrn_reproduction.leaderboard import write_predictions
 from mhgrn_reproduction.papers import Experiment
@@ -36,8 +37,14 @@ def reproduce(request: Request) -> dict[str, Any]:
     check_others(setup, plan)
     if planned is not None:
         write_json(request.folder / PLAN, planned)
-    cells = [setup.cell(system, seed, plan) for seed in range(plan.seeds) for system in setup.configs]
-    build_features(setup, {cell.system for cell in cells if cell.result(request.folder) is None})
+    cells = [
+        setup.cell(system, seed, plan)
+        for seed in range(plan.seeds)
+        for system in setup.configs
+        if seed in setup.seeds(system, plan.seeds)
+    ]
+    _take_over(cells, request)
+    build_inputs(setup, {cell.system for cell in cells if cell.result(request.folder) is None})
     board = Board(f"{experiment.name} with {setup.text.label}", cells, experiment.splits)
     try:
         with board:
@@ -53,6 +60,13 @@ def reproduce(request: Request) -> dict[str, Any]:
         more = f" And {len(board.failed) - 1} more runs failed." if len(board.failed) > 1 else ""
         raise UserError(f"{name}: {message}{more} Finished runs are stored; the same command tries the rest again.")
     return summary
+
+
+def _take_over(cells: list[Cell], request: Request) -> None:
+    """Copy the results of the same runs in other experiments."""
+    for cell in cells:
+        if cell.result(request.folder) is None and (result := shared_result(cell, request.results)) is not None:
+            save_cell(cell, request.folder, result)
 
 
 def _conclude(setup: Setup, plan: Plan, estimate: float | None) -> dict[str, Any]:
@@ -78,21 +92,22 @@ def verify(request: Request, cell: str) -> dict[str, Any]:
         raise UserError(f"{request.folder} has no result of {cell}; run `mhgrn reproduce {request.name}` first.")
     before = read_result(place)
     setup = set_up(replace(request, systems=[system]))
-    build_features(setup, {system})
-    data = setup.load(setup.experiment.systems[system].data or setup.experiment.data)
-    if data.fingerprint != before["data"]["fingerprint"]:
+    build_inputs(setup, {system})
+    again = setup.cell(system, int(seed), setup.whole)
+    if again.fingerprint != before["data"]["fingerprint"]:
         raise UserError(f"{place} was measured on other questions or another graph than those in --data; use the same data.")
     config = Config.restore(before["config"])
     # the number of threads decides the last digits
     training = config.training.model_copy(update={"threads": before.get("threads", config.training.threads)})
     config = config.model_copy(update={"training": training})
-    splits = tuple(before["splits"])
-    again = Cell(system, int(seed), config, data.folder.absolute(), setup.graph, data.fingerprint, splits)
+    # files of questions that were evaluated in addition may be gone
+    splits = tuple(before["splits"]) if not again.columns else again.splits
+    again = replace(again, config=config, splits=splits)
     with tempfile.TemporaryDirectory() as folder:
         now = run_cell(again, Path(folder))
     compared = {}
-    for split, old in before["splits"].items():
-        new = now["splits"][split]
+    for split, new in now["splits"].items():
+        old = before["splits"][split]
         same = sum(a == b for a, b in zip(old["chosen"], new["chosen"], strict=True))
         compared[split] = {"questions": old["questions"], "same": same, "before": old.get("accuracy"), "now": new.get("accuracy")}
     return {
@@ -116,7 +131,7 @@ def _planned(setup: Setup, budget: float) -> dict[str, Any]:
         found = read_marker(request.folder, PLAN, "plan", FORMAT)
         check(found, Planned, request.folder / PLAN)
     if found.get("asked") != asked:
-        build_features(setup, setup.configs)
+        build_inputs(setup, setup.configs)
         plan, estimate = _fitting(setup, budget)
         found = {"format": FORMAT, "asked": asked, "plan": vars(plan), "estimated_seconds": estimate}
     if (estimate := found["estimated_seconds"]) > budget:
@@ -128,17 +143,21 @@ def _planned(setup: Setup, budget: float) -> dict[str, Any]:
 def _fitting(setup: Setup, budget: float) -> tuple[Plan, float]:
     """The largest plan that fits into a budget, with its seconds, estimated from a few steps of each system."""
     request, speeds = setup.request, dict[str, Speed]()
-    for name in setup.configs:
+    trained = [name for name in setup.configs if setup.experiment.systems[name].measure is None]
+    for name in trained:
         say(f"measuring the speed of {name} …")
         cell = setup.cell(name, 0, setup.whole)
         speeds[name] = speed_of(cell, request.sources.work / "runs" / cell.folder, request.threads)
 
     def cost(plan: Plan) -> float:
         total = 0.0
-        for name, config in setup.configs.items():
+        for name in trained:
             data = setup.data[setup.experiment.systems[name].data or setup.experiment.data]
-            counts = {split: len(data.split(split)) for split in dict.fromkeys(("train", "dev", *setup.experiment.splits))}
-            total += plan.seeds * cost_of(config, counts, speeds[name], plan.epochs, plan.share)
+            own = () if setup.columns else setup.experiment.splits
+            counts = {split: len(data.split(split)) for split in dict.fromkeys(("train", "dev", *own))}
+            for column in setup.columns:
+                counts[column.label] = len(PreparedData.load(column.prepared).split(column.split))
+            total += plan.seeds * cost_of(setup.configs[name], counts, speeds[name], plan.epochs, plan.share)
         return total / request.jobs
 
     plan = shrink(budget, setup.whole, cost)

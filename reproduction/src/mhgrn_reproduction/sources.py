@@ -1,5 +1,6 @@
 """Graphs and prepared questions from downloaded files, built once in a work folder."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,13 @@ from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
 from mhgrn.questions.datasets import Dataset
+from mhgrn.questions.question import Question
+from mhgrn.questions.reading import read_splits
 from mhgrn.subgraphs.prepared import MARKER as PREPARED
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
-from mhgrn_reproduction.papers import TextSettings
+from mhgrn_reproduction.papers import Synthesis, TextSettings, Tuning
 from mhgrn_reproduction.retrieval import retrieve_into
+from mhgrn_reproduction.tuned_encoders import TunedEncoder
 
 if TYPE_CHECKING:
     from mhgrn.features.encoded import ResumableBuild
@@ -63,17 +67,47 @@ class Sources:
         if name == "openbookqa-retrieved":
             source, dataset = self._with_retrieved_facts(source), "openbookqa"
         found = Dataset.find(source, dataset)
-        graph = self.graph(text)
-        files = [file for _, files in found.splits for file in files] + ([found.inhouse_ids] if found.inhouse_ids else [])
-        for file in files:
+        for file in _files(found):
             if not file.is_file():
                 raise UserError(f"{file} of {name} is missing; download it with `mhgrn fetch`.")
-        key = fingerprint(name, [file_fingerprint(file) for file in files], graph.fingerprint, text.max_nodes)
+        return self._prepared(name, source, found, text, dataset)
+
+    def prepared_file(self, path: Path, text: TextSettings) -> PreparedData:
+        """The prepared questions of a file."""
+        return self._prepared(path.stem, path, Dataset.find(path), text, None)
+
+    def synthesized(self, synthesis: Synthesis, text: TextSettings) -> PreparedData:
+        """Prepared questions that are made from the graph."""
+        from mhgrn.synthesis.options import SynthesisOptions
+        from mhgrn.synthesis.synthesizing import MARKER as MADE
+        from mhgrn.synthesis.synthesizing import synthesize
+
+        graph = self.graph(text)
+        key = fingerprint(synthesis.model_dump(), graph.fingerprint)
+        folder = self.work / "synthesized" / key[:12]
+        if not (folder / MADE).is_file():
+            say(f"making {synthesis.count:,} questions from the graph …")
+            options = SynthesisOptions(count=synthesis.count, hide=synthesis.hide, seed=synthesis.seed, split=list(synthesis.split))
+            synthesize(graph, folder, options)
+        return self._prepared("synthesized", folder, Dataset.find(folder), text, None)
+
+    def _prepared(self, name: str, source: Path, found: Dataset, text: TextSettings, dataset: str | None) -> PreparedData:
+        graph = self.graph(text)
+        key = fingerprint(name, [file_fingerprint(file) for file in _files(found)], graph.fingerprint, text.max_nodes)
         folder = self.work / "prepared" / f"{name}-{key[:12]}"
         if not (folder / PREPARED).is_file():
             say(f"preparing the questions of {name} …")
             return prepare(source, graph, folder, PrepareOptions(max_nodes=text.max_nodes, dataset=dataset))
         return PreparedData.load(folder)
+
+    def tuned(self, label: str, tuning: Tuning, text: TextSettings, datasets: Iterable[str]) -> TunedEncoder:
+        """The text encoder that is tuned on the graph, for experiments with these datasets."""
+        questions: list[Question] = []
+        if tuning.without:
+            for name in dict.fromkeys(map(_without_facts, datasets)):
+                splits = read_splits(Dataset.find(self.questions(name), name if name in FOLDERS else None))
+                questions += [question for split in tuning.without for question in splits.get(split, ())]
+        return TunedEncoder(label, tuning, self.graph(text), questions, self.work / "encoders")
 
     def graph(self, text: TextSettings) -> KnowledgeGraph:
         """The graph of ``--kg``, or ConceptNet built with the text encoder's settings."""
@@ -113,3 +147,13 @@ class Sources:
             say("retrieving facts from the book for each question …")
             retrieve_into(folder, declared, book)
         return folder
+
+
+def _files(dataset: Dataset) -> list[Path]:
+    """The files of all splits, and that of the in-house ids."""
+    return [file for _, files in dataset.splits for file in files] + ([dataset.inhouse_ids] if dataset.inhouse_ids else [])
+
+
+def _without_facts(name: str) -> str:
+    """The dataset with the same questions and without facts of the book."""
+    return OPENBOOKQA[0] if FOLDERS.get(name) == OPENBOOKQA else name

@@ -84,6 +84,11 @@ def summarize(cells: dict[str, list[dict[str, Any]]], splits: Sequence[str], ref
 
 def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], split: str) -> dict[str, float] | None:
     mine, other = ({result["seed"]: result for result in results} for results in (ours, theirs))
+    if any(result.get("measure") for result in (*ours, *theirs)):  # one result stands for all seeds
+        if ours[0]["splits"][split]["ids"] != theirs[0]["splits"][split]["ids"]:
+            return None
+        all_seeds = [np.stack([right_answers(result, split) for result in results]) for results in (ours, theirs)]
+        return paired_difference(all_seeds[0], all_seeds[1])
     seeds = sorted(mine.keys() & other.keys())
     if not seeds or mine[seeds[0]]["splits"][split]["ids"] != other[seeds[0]]["splits"][split]["ids"]:
         return None
@@ -155,8 +160,9 @@ def _shrunk(setup: Setup, plan: Plan, found: dict[str, Any]) -> list[str]:
     """The differences from the whole experiment."""
     request, experiment = setup.request, setup.experiment
     lines = []
-    few = {name: len(results) for name, results in found.items() if len(results) < PAPER_SEEDS}
-    if few and len(few) == len(found) and len(set(few.values())) == 1:
+    trained = {name: results for name, results in found.items() if experiment.systems[name].measure is None}
+    few = {name: len(results) for name, results in trained.items() if len(results) < PAPER_SEEDS}
+    if few and len(few) == len(trained) and len(set(few.values())) == 1:
         lines.append(f"seeds: {min(few.values())} instead of {PAPER_SEEDS}")
     elif few:
         lines.append(f"seeds: {', '.join(f'{count} of {name}' for name, count in few.items())} instead of {PAPER_SEEDS}")

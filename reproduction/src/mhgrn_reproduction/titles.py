@@ -11,6 +11,7 @@ class About:
 
     place: str
     title: str
+    encoder: str = "minilm"  # the default of --encoder
 
 
 TRAINED = {
@@ -21,6 +22,10 @@ TRAINED = {
     "training-size": About("figure 5", "accuracy by fraction of the training questions"),
     "hops": About("figure 6", "MHGRN with K = 1 … 5"),
     "learning-rates": About("tables 9 and 10", "grid search of learning rates"),
+    "knowledge-tuned": About(
+        NOT_IN_PAPER, "CommonsenseQA's in-house split with a text encoder that was tuned on the graph", "minilm-knowledge"
+    ),
+    "zero-shot": About(NOT_IN_PAPER, "CommonsenseQA and OpenBookQA without training on their questions", "minilm-knowledge"),
 }
 """Experiments of several trained systems; each has a file of settings."""
 

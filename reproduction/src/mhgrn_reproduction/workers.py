@@ -133,6 +133,8 @@ def _encode_texts(cells: Sequence[Cell], runs: Path) -> None:
     seen = set()
     for cell in cells:
         config = cell.config
+        if cell.measure is not None:
+            continue
         what = (cell.prepared, config.text.model_dump_json(), config.graph_encoder == "kvmem")
         if config.text.frozen_epochs != 0 and what not in seen and config.graph_encoder not in ("most-edges", "edge-types"):
             seen.add(what)

@@ -32,7 +32,23 @@ RunKg = Annotated[
 ]
 Encoder = Annotated[
     str,
-    typer.Option(help="minilm (frozen), minilm-tuned, bert-base, bert-large, roberta-large, or a YAML file of settings."),
+    typer.Option(
+        help="minilm (frozen), minilm-tuned, minilm-knowledge (tuned on the graph, frozen), minilm-knowledge-without, bert-base,"
+        " bert-large, roberta-large, or a YAML file of settings."
+    ),
+]
+UsualEncoder = Annotated[
+    str | None, typer.Option("--encoder", help="Text encoder. Unset: the experiment's default.", show_default=False)
+]
+EncoderFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="A folder of `mhgrn text tune`, tuned as the settings of --encoder say, instead of tuning.", show_default=False
+    ),
+]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option("--questions", metavar="FILE", help="A file of questions to evaluate too; may be repeated.", show_default=False),
 ]
 
 
@@ -69,6 +85,11 @@ Force = Annotated[bool, typer.Option("--force", help="Replace results of other s
 Replace = Annotated[bool, typer.Option("--force", help="Replace a result of other inputs.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
 RESULTS, HERE = Path("results"), Path()
+
+
+def _usual(experiment: str) -> str:
+    """The default text encoder of an experiment."""
+    return TRAINED[experiment].encoder if experiment in TRAINED else "minilm"
 
 
 def _sources(data: Path, work: Path | None, kg: Path | None) -> Any:
@@ -122,6 +143,8 @@ def _run(
     kg: Path | None,
     force: bool,
     as_json: bool,
+    encoder_folder: Path | None = None,
+    questions: list[Path] | None = None,
 ) -> None:
     from mhgrn.progress import seconds_of
     from mhgrn_reproduction.experiment_setup import Request
@@ -130,7 +153,20 @@ def _run(
 
     names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
     seconds = seconds_of(budget) if budget is not None else None
-    request = Request(name, encoder, _sources(data, work, kg), results, seeds, names, seconds, jobs, settings or [], force)
+    request = Request(
+        name,
+        encoder,
+        _sources(data, work, kg),
+        results,
+        seeds,
+        names,
+        seconds,
+        jobs,
+        settings or [],
+        force,
+        encoder_folder,
+        questions or [],
+    )
     summary = reproduce(request)
     print(strict_json(summary) if as_json else markdown(summary), end="\n" if as_json else "")
 
@@ -138,7 +174,8 @@ def _run(
 def _command(name: str) -> Callable[..., None]:
     def run(
         data: Data = HERE,
-        encoder: Encoder = "minilm",
+        encoder: Encoder = TRAINED[name].encoder,
+        encoder_folder: EncoderFolder = None,
         seeds: Seeds = 4,
         systems: Systems = None,
         budget: Budget = None,
@@ -150,16 +187,53 @@ def _command(name: str) -> Callable[..., None]:
         force: Force = False,
         as_json: AsJson = False,
     ) -> None:
-        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
+        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json, encoder_folder)
 
     return run
+
+
+def zero_shot(
+    data: Data = HERE,
+    questions: Files = None,
+    encoder: Encoder = TRAINED["zero-shot"].encoder,
+    encoder_folder: EncoderFolder = None,
+    seeds: Seeds = 4,
+    systems: Systems = None,
+    budget: Budget = None,
+    jobs: Jobs = 1,
+    settings: Settings = None,
+    results: Results = RESULTS,
+    work: Work = None,
+    kg: Kg = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    _run(
+        "zero-shot",
+        data,
+        encoder,
+        seeds,
+        systems,
+        budget,
+        jobs,
+        settings,
+        results,
+        work,
+        kg,
+        force,
+        as_json,
+        encoder_folder,
+        questions,
+    )
 
 
 @app.command("run")
 def run_own(
     experiment: Annotated[Path, typer.Argument(help="YAML file that describes an experiment.", show_default=False)],
     data: Data = HERE,
+    questions: Files = None,
     encoder: Encoder = "minilm",
+    encoder_folder: EncoderFolder = None,
     seeds: Seeds = 4,
     systems: Systems = None,
     budget: Budget = None,
@@ -175,7 +249,23 @@ def run_own(
     from mhgrn.settings import read_yaml
 
     read_yaml(experiment, "an experiment")
-    _run(str(experiment), data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json)
+    _run(
+        str(experiment),
+        data,
+        encoder,
+        seeds,
+        systems,
+        budget,
+        jobs,
+        settings,
+        results,
+        work,
+        kg,
+        force,
+        as_json,
+        encoder_folder,
+        questions,
+    )
 
 
 def _print_result(
@@ -256,7 +346,7 @@ def cases(
 def breakdown(
     data: Data = HERE,
     name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
-    encoder: Encoder = "minilm",
+    encoder: UsualEncoder = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     baseline: Annotated[str, typer.Option(help="The system that others are compared with.")] = "none",
     results: Results = RESULTS,
@@ -270,15 +360,18 @@ def breakdown(
     from mhgrn_reproduction.documents import results_of
     from mhgrn_reproduction.papers import Experiment, TextSettings
 
+    encoder = encoder or _usual(name)
     folder = results / Path(name).stem / Path(encoder).stem
     results_of(results, name, encoder)  # checked before anything is built
+    if Experiment.named(name).evaluate:
+        raise UserError(f"{name} evaluates several datasets; a breakdown needs an experiment with one.")
     prepared = _sources(data, work, kg).prepared(Experiment.named(name).data, TextSettings.named(encoder))
     _print_result(break_down(folder, prepared, split, baseline), results / "breakdown", as_json, None, force)
 
 
 def curves(
     name: Annotated[str, typer.Option("--of", help="A finished experiment.")] = "csqa-inhouse",
-    encoder: Encoder = "minilm",
+    encoder: UsualEncoder = None,
     results: Results = RESULTS,
     force: Replace = False,
     as_json: AsJson = False,
@@ -287,6 +380,7 @@ def curves(
     from mhgrn_reproduction.analysis import curves as read_curves
     from mhgrn_reproduction.documents import results_of
 
+    encoder = encoder or _usual(name)
     results_of(results, name, encoder)
     found, draw = read_curves(results / Path(name).stem / Path(encoder).stem)
     _print_result(found, results / "curves", as_json, draw, force)
@@ -324,7 +418,7 @@ def verify(
     name: Annotated[str, typer.Argument(help="An experiment's name, or its YAML file.", show_default=False)],
     cell: Annotated[str, typer.Option("--cell", metavar="SYSTEM:SEED", help="Which run, e.g. mhgrn:0.", show_default=False)],
     data: Data = HERE,
-    encoder: Encoder = "minilm",
+    encoder: UsualEncoder = None,
     results: Finished = RESULTS,
     work: Work = None,
     kg: Kg = None,
@@ -334,7 +428,7 @@ def verify(
     from mhgrn_reproduction.experiment_setup import Request
     from mhgrn_reproduction.runner import verify as run_again
 
-    found = run_again(Request(name, encoder, _sources(data, work, kg), results), cell)
+    found = run_again(Request(name, encoder or _usual(name), _sources(data, work, kg), results), cell)
     if as_json:
         print(strict_json(found))
     else:
@@ -361,9 +455,10 @@ def report(
 
 def _add_experiments() -> None:
     for name, about in TRAINED.items():
-        app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(_command(name))
-    for command in (properties, parameters, splits, scalability, path_counts, cases, breakdown, curves):
-        app.command(command.__name__.replace("_", "-"))(command)
+        command = zero_shot if name == "zero-shot" else _command(name)
+        app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(command)
+    for printed in (properties, parameters, splits, scalability, path_counts, cases, breakdown, curves):
+        app.command(printed.__name__.replace("_", "-"))(printed)
 
 
 _add_experiments()

@@ -21,6 +21,7 @@ from mhgrn.cli._output import check_one_output, show, show_json
 
 if TYPE_CHECKING:
     from mhgrn.questions.question import Question
+    from mhgrn.text.tuning import Tuned
 
 PANEL = "Train"
 
@@ -125,6 +126,9 @@ def tune(
     learning_rate: Annotated[
         float | None, typer.Option(help="Highest learning rate. Unset: by what is trained.", show_default=False)
     ] = None,
+    distill: Annotated[
+        float, typer.Option(min=0, help="Weight of a loss term that keeps the similarities of the untuned encoder. 0: none.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
@@ -133,7 +137,7 @@ def tune(
 ) -> None:
     """Tune a text encoder on the facts of a graph. Use the result with `--set text.encoder=FOLDER`.
 
-    Ctrl-C saves a checkpoint. The same command resumes.
+    Ctrl-C and SIGTERM save a checkpoint. The same command resumes.
     """
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.progress import seconds_of
@@ -154,20 +158,30 @@ def tune(
         batch_size=batch_size,
         learning_rate=learning_rate,
         keep=keep,
+        distill=distill,
         pairs=PairOptions(seed=seed),
     )
     tuned = tune_encoder(loaded, output, options, without, asked, force, allow_download, allow_pickle)
     if as_json:
         show_json(
-            {"encoder": str(output), "steps": tuned.steps, "held_out": list(tuned.held_out)}
-            | ({} if tuned.questions is None else {"questions": list(tuned.questions)})
+            {"encoder": str(output), "steps": tuned.steps}
+            | {name: list(pair) for name in ("held_out", "questions") if (pair := getattr(tuned, name)) is not None}
         )
         return
-    before, after = tuned.held_out
-    show(f"{output}: {tuned.steps:,} steps; answers to held-out facts {before:.1%} before, {after:.1%} after")
+    show(f"{output}: {tuned.steps:,} steps{_held_out(tuned)}")
     if tuned.questions is not None:
         show(f"cosine on {measure}: {tuned.questions[0]:.1%} before, {tuned.questions[1]:.1%} after")
     show(f"Use it with --set text.encoder={output}")
+
+
+def _held_out(tuned: "Tuned") -> str:
+    """What a tuned encoder achieves on facts that were held out, in words."""
+    if tuned.held_out is None:
+        return "; the graph is too small to hold facts out"
+    before, after = tuned.held_out
+    if before is None:
+        return f"; {after:.1%} of held-out facts answered right among five names"
+    return f"; answers to held-out facts {before:.1%} before, {after:.1%} after"
 
 
 def _all_questions(path: Path) -> "list[Question]":

@@ -16,7 +16,7 @@ def verify(
         list[Path],
         typer.Argument(
             metavar="FOLDER...",
-            help="Folders of graphs, prepared data, node features or runs, or folders that contain some.",
+            help="Folders of graphs, prepared data, node features, tuned text encoders or runs, or folders that contain some.",
             show_default=False,
         ),
     ],

@@ -6,6 +6,7 @@ no peft.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,17 @@ LINEAR, LINEAR_WEIGHTS = "adapter.json", "adapter.safetensors"
 LORA, LORA_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LARGEST = 1 << 20  # bytes of the description
 LORA_PREFIX = "base_model.model."
-PLAIN_LORA = {"use_dora": False, "use_rslora": False, "bias": "none", "fan_in_fan_out": False}  # other kinds are refused
+PLAIN_LORA = {  # other kinds of adapters are refused
+    "peft_type": "LORA",
+    "use_dora": False,
+    "use_rslora": False,
+    "lora_bias": False,
+    "bias": "none",
+    "fan_in_fan_out": False,
+    "modules_to_save": None,
+    "rank_pattern": {},
+    "alpha_pattern": {},
+}
 
 
 def is_adapter(folder: Path) -> bool:
@@ -32,9 +43,14 @@ def is_adapter(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (LINEAR, LORA)) and not (folder / "config.json").is_file()
 
 
+def is_linear(folder: Path) -> bool:
+    """Whether the adapter of a folder is a linear map."""
+    return (folder / LINEAR).is_file()
+
+
 def adapter_base(folder: Path) -> str:
     """The text encoder that an adapter changes: a name, or a folder."""
-    key = "base" if (folder / LINEAR).is_file() else "base_model_name_or_path"
+    key = "base" if is_linear(folder) else "base_model_name_or_path"
     base = _about(folder).get(key)
     if not isinstance(base, str) or not base or "\0" in base:
         raise UserError(f"{folder} does not name the text encoder that it adapts ({key}).")
@@ -77,11 +93,13 @@ def adapted(model: Any, folder: Path) -> Any:
         model: The model of the adapter's base. A LoRA changes it in place.
         folder: The folder of the adapter.
     """
-    return _mapped(model, folder) if (folder / LINEAR).is_file() else _with_lora(model, folder)
+    return _mapped(model, folder) if is_linear(folder) else _with_lora(model, folder)
 
 
 def _mapped(model: Any, folder: Path) -> MappedModel:
-    width = int(model.config.hidden_size)
+    kind, width = _about(folder).get("kind"), int(model.config.hidden_size)
+    if kind != "linear":
+        raise UserError(f"{folder / LINEAR}: the kind of the adapter is {shortened(kind)}; only linear is known.")
     weight = load_tensors(folder / LINEAR_WEIGHTS).get("weight")
     if weight is None or weight.shape != (width, width) or weight.dtype != torch.float32:
         raise UserError(f"{folder / LINEAR_WEIGHTS} does not fit the text encoder: it needs a map of {width} by {width} numbers.")
@@ -91,12 +109,14 @@ def _mapped(model: Any, folder: Path) -> MappedModel:
 def _with_lora(model: Any, folder: Path) -> Any:
     about, path = _about(folder), folder / LORA_WEIGHTS
     for key, plain in PLAIN_LORA.items():
-        if about.get(key, plain) != plain:
+        if (about.get(key) or plain) != plain:
             raise UserError(f"{folder / LORA}: {key} is {shortened(about[key])}; only plain LoRA adapters can be loaded.")
     rank, alpha = about.get("r"), about.get("lora_alpha")
-    if type(rank) is not int or rank < 1 or not isinstance(alpha, int | float):
+    if type(rank) is not int or rank < 1 or not isinstance(alpha, int | float) or not math.isfinite(alpha):
         raise UserError(f"{folder / LORA} is damaged (r and lora_alpha).")
     tensors = load_tensors(path)
+    if not tensors:
+        raise UserError(f"{path} is damaged: it has no tensors.")
     weights = dict(model.named_parameters())
     left = set(tensors)
     with torch.no_grad():
@@ -118,7 +138,7 @@ def _with_lora(model: Any, folder: Path) -> Any:
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    path = folder / (LINEAR if (folder / LINEAR).is_file() else LORA)
+    path = folder / (LINEAR if is_linear(folder) else LORA)
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)

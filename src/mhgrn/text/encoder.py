@@ -81,6 +81,11 @@ class TextEncoder(nn.Module):
         """Load the tokenizer and the model."""
         raise NotImplementedError
 
+    @property
+    def files(self) -> Path | None:
+        """The folder of ``config.json`` and tokenizer in Hugging Face format, which a tuned copy needs; None if there is none."""
+        return None
+
     def _check(self) -> None:
         """Encode a text, so that an unusable model is reported before other work is done."""
         if self.tokenizer.pad_token_id is None:

@@ -38,6 +38,11 @@ class HuggingFaceEncoder(TextEncoder):
         self._source = (place or settings.encoder, allow_download, allow_pickle)
         super().__init__(settings)
 
+    @property
+    def files(self) -> Path:
+        where, allow_download, allow_pickle = self._source
+        return _find(where, where, allow_download, allow_pickle)
+
     def load(self) -> Pretrained:
         where, allow_download, allow_pickle = self._source
         if os.path.isdir(where) or is_gguf(where):  # unlike Path.is_dir, False for a name that cannot be a path

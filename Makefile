@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo conceptnet test test-long check format lock clean
+.PHONY: help demo conceptnet commonsense starter-model test test-long check format lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,13 @@ demo: $(READY)  ## build the starter graph, train on it, answer three new questi
 conceptnet: $(READY)  ## build a graph from half a million ConceptNet facts and WordNet in build/conceptnet/graph (needs npm)
 	$(BIN)/mhgrn fetch conceptnet-subset --with wordnet --to build/conceptnet
 	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph --force
+
+commonsense: $(READY)  ## make a model from that graph alone, for `mhgrn ask commonsense`: about an hour, resumable
+	@test -f build/conceptnet/graph/graph.json || $(MAKE) conceptnet
+	$(BIN)/mhgrn commonsense build/conceptnet/graph
+
+starter-model: $(READY)  ## train the built-in model again and put it into the package
+	$(BIN)/python -m mhgrn.starter
 
 test: check  ## check style, types and imports, run the tests
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"

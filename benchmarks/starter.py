@@ -48,7 +48,8 @@ def one_run(job: tuple[str, Path, str, int, tuple[str, ...]]) -> tuple[str, dict
     name, place, graph_encoder, seed, splits = job
     data = PreparedData.load(place)
     with tempfile.TemporaryDirectory() as folder:
-        config = Starter.config(seed=seed, graph_encoder=graph_encoder)
+        text = {"score_text": True} if graph_encoder == "none" else {}
+        config = Starter.config(seed=seed, graph_encoder=graph_encoder, **text)
         run = train(data, config, Path(folder) / "run", data.load_graph())
         return name, {split: evaluate(run, data, split)["accuracy"] for split in splits}
 
@@ -83,14 +84,14 @@ def main() -> None:
         real, shuffled = Starter.build(folder / "real"), Starter.build(folder / "shuffled", shuffle_relations=0)
         free = unscreened(real.graph, folder / "unscreened")
         settings = {
-            "text and graph": (real.data.folder, "mhgrn", splits),
-            "text alone": (real.data.folder, "none", splits),
-            "text and graph, relations shuffled": (shuffled.data.folder, "mhgrn", splits),
+            "text and graph": (real.written.folder, "mhgrn", splits),
+            "text alone": (real.written.folder, "none", splits),
+            "text and graph, relations shuffled": (shuffled.written.folder, "mhgrn", splits),
             "unscreened: text and graph": (free.folder, "mhgrn", ("test",)),
             "unscreened: text alone": (free.folder, "none", ("test",)),
         }
         result: dict[str, Any] = {name: {split: [] for split in s[2]} for name, s in settings.items()}
-        result["edge-count baseline"] = {split: [most_edges_accuracy(real.data, split)] for split in splits}
+        result["edge-count baseline"] = {split: [most_edges_accuracy(real.written, split)] for split in splits}
         result["unscreened: edge-count baseline"] = {"test": [most_edges_accuracy(free, "test")]}
         for name, (data, _, _) in settings.items():  # computes once what all seeds share
             if name in ("text and graph", "text and graph, relations shuffled", "unscreened: text and graph"):

@@ -12,7 +12,9 @@ PANEL = "Ask"
 
 
 def ask(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter`.", show_default=False)],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter` or `commonsense`.", show_default=False)
+    ],
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     choice: Annotated[
         list[str] | None, typer.Option("--choice", "-c", help="A choice. Give two or more.", show_default=False)
@@ -51,7 +53,7 @@ def ask(
     facts = [_fact(text) for text in fact or []]
     from mhgrn.starter import load
 
-    qa = load(None if str(run) == "starter" else run, kg, features, device, encoder, allow_download, allow_pickle)
+    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle)
     answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
     if as_json:
         show_json(answer.to_dict())

@@ -35,7 +35,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the training.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of --json if it exists.")] = False,
 ) -> None:
-    """Build the starter graph, train on the starter questions, compare with two baselines, answer three new questions."""
+    """Build the starter graph, train on its questions, compare with two baselines, answer three new questions."""
     from mhgrn.starter.demo import run_demo
 
     run_demo(output, json_file, seed, force)

@@ -1,5 +1,9 @@
-"""The starter set: a small commonsense graph and questions written for this project, and the model trained on them."""
+"""The starter set: a small commonsense graph and questions written for this project, and the model trained on them.
 
+The trained model is part of the package (``run/``). ``python -m mhgrn.starter`` trains it again.
+"""
+
+import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +14,7 @@ from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import RULES
 from mhgrn.io.cache import user_cache
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.folders import new_folder
 from mhgrn.io.locks import locked
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
@@ -23,7 +28,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 FACTS = HERE / "facts.tsv"
 CONFIG = HERE / "starter.yaml"
-RUNS = 2  # increase when older runs can no longer be loaded
+SHIPPED = HERE / "run"
+COMMONSENSE = "commonsense"
 # Not in the starter questions.
 NEW_QUESTIONS = (
     ("Where would a child sit at a desk?", ("schoolroom", "patio", "furniture store", "library", "bus")),
@@ -33,28 +39,44 @@ NEW_QUESTIONS = (
 
 
 def cache_folder() -> Path:
-    """The folder of the starter model."""
-    contents = [file_fingerprint(path) for path in sorted(HERE.iterdir()) if path.suffix in (".tsv", ".jsonl", ".yaml")]
-    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, RULES, RUNS)[:8]}"
+    """The folder of the starter graph and of the model that fits it."""
+    contents = [file_fingerprint(path) for path in (FACTS, *sorted(SHIPPED.glob("*.*")))]
+    return user_cache() / f"starter-{version('mhgrn')}-{fingerprint(contents, RULES)[:8]}"
 
 
 @dataclass(frozen=True)
 class Starter:
-    """The starter set built in a folder: its graph and its prepared questions."""
+    """The starter set built in a folder: its graph and its prepared questions.
+
+    ``data`` has the questions that the model is trained on, see :mod:`mhgrn.starter.mixture`; its test questions are the
+    hand-written ones. ``written`` has the hand-written questions, ``ordinary`` the same dev and test questions with ordinary wrong
+    choices.
+    """
 
     folder: Path
     graph: KnowledgeGraph
     data: PreparedData
+    written: PreparedData
+    ordinary: PreparedData
 
     @classmethod
     def build(cls, folder: Path, shuffle_relations: int | None = None) -> "Starter":
         """Build the graph and prepare the questions. With a seed, relation labels are permuted at random, as a control."""
-        graph, _ = build([FACTS], schema="conceptnet")
+        from mhgrn.starter.mixture import mixture, ordinary, read_rows, write_rows
+
+        graph = build_graph(folder)
+        mixture(HERE, graph, folder / "questions")
+        rows = {split: read_rows(HERE / f"{split}.jsonl") for split in ("train", "dev", "test")}
+        for split in ("dev", "test"):
+            write_rows(folder / "ordinary" / f"{split}.jsonl", ordinary(rows[split], rows["train"], split))
         if shuffle_relations is not None:
             graph = graph.with_shuffled_relations(shuffle_relations)
-        graph.save(folder / "graph")
-        data = prepare(HERE, graph, folder / "prepared", PrepareOptions(statement="fill-in-the-blank"))
-        return cls(folder, graph, data)
+            graph.save(folder / "graph")
+        data, written, usual = (
+            prepare(source, graph, folder / f"prepared-{name}", PrepareOptions(statement="fill-in-the-blank"))
+            for name, source in (("mixture", folder / "questions"), ("written", HERE), ("ordinary", folder / "ordinary"))
+        )
+        return cls(folder, graph, data, written, usual)
 
     @staticmethod
     def config(**changes: Any) -> Config:
@@ -64,24 +86,38 @@ class Starter:
         return Config.of(yaml.safe_load(CONFIG.read_text(encoding="utf-8")) | changes)
 
 
+def build_graph(folder: Path) -> KnowledgeGraph:
+    """Build the starter graph in ``folder/graph``."""
+    graph, _ = build([FACTS], schema="conceptnet")
+    graph.save(folder / "graph")
+    return graph
+
+
 def starter_run() -> Path:
-    """The run folder of the starter model. Trains it if it is not there. A trained one is only read."""
-    from mhgrn.progress import say
-    from mhgrn.runs import MARKER, read_about
+    """The run folder of the starter model, beside its graph. It is unpacked once; after that it is only read."""
+    from mhgrn.runs import MARKER
 
     folder = cache_folder()
     run = folder / "run"
-
-    def is_trained() -> bool:
-        return (run / MARKER).is_file() and bool(read_about(run).get("finished"))
-
-    if is_trained():
+    if (run / MARKER).is_file():
         return run
     with locked(folder.with_name(f".{folder.name}.lock"), wait=True):
-        if not is_trained():
-            say(f"training the starter model once, into {folder} …")
-            starter = Starter.build(folder)
-            resume_or_train(starter.data, starter.config(), run, starter.graph)
+        if not (run / MARKER).is_file():
+            build_graph(folder)
+            with new_folder(run, MARKER) as partial:
+                for path in SHIPPED.iterdir():
+                    shutil.copyfile(path, partial / path.name)
+    return run
+
+
+def find_run(run: str | Path | None) -> str | Path:
+    """The folder of a run: ``starter`` (or None) and ``commonsense`` are names, unless there is a folder of that name."""
+    if run is None or (str(run) == "starter" and not Path(run).is_dir()):
+        return starter_run()
+    if str(run) == COMMONSENSE and not Path(run).is_dir():
+        from mhgrn.starter.commonsense import commonsense_run
+
+        return commonsense_run()
     return run
 
 
@@ -97,7 +133,8 @@ def load(
     """Load a run to answer questions with.
 
     Args:
-        run: The folder of a run. By default the starter model, which is trained once and stored in the user's cache folder.
+        run: The folder of a run, or a name: ``"starter"``, the default, is the model of this package; ``"commonsense"`` is the one
+            that ``make commonsense`` makes.
         kg: The run's graph, if it has moved, or another graph of the same schema.
         features: Node features, if they have moved.
         device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.
@@ -116,8 +153,7 @@ def load(
     from mhgrn.scoring import find_device
 
     device = find_device(device)
-    folder = starter_run() if run is None else run
-    return QuestionAnswerer(Run.load(folder, kg, features, encoder, allow_download, allow_pickle), device)
+    return QuestionAnswerer(Run.load(find_run(run), kg, features, encoder, allow_download, allow_pickle), device)
 
 
 def resume_or_train(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph) -> "Run":

@@ -18,7 +18,7 @@ DIM = 8
 
 
 class ConstantSource(FeatureSource):
-    """A vector of ones for every concept: a model then reads only relations and node types, and learns no single concept by heart."""
+    """A vector of ones for every concept: a model then reads only relations and node types."""
 
     name = "constant"
     summary = "the same vector for every concept: only relations and node types count"

@@ -1,0 +1,101 @@
+"""The commonsense model: a model of any graph of everyday facts, without labelled questions.
+
+A text encoder reads the graph, questions are made from its facts, and a model is trained on them. The stages are the commands
+``mhgrn text tune``, ``mhgrn synthesize``, ``mhgrn prepare`` and ``mhgrn train``, with settings that fit together. Each resumes.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mhgrn.config import Config
+from mhgrn.errors import UserError
+from mhgrn.io.cache import user_cache
+from mhgrn.io.locks import locked
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg.graph import MARKER as GRAPH
+from mhgrn.progress import say
+from mhgrn.runs import MARKER as RUN
+from mhgrn.runs import Run, read_about
+from mhgrn.starter import COMMONSENSE
+from mhgrn.subgraphs.prepared import MARKER as PREPARED
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.synthesis import SynthesisOptions, synthesize
+from mhgrn.text.tuned import MARKER as TUNED
+from mhgrn.text.tuned import read_about as read_tuning
+from mhgrn.text.tuning import TuneOptions, tune
+
+TUNING_SHARE = 0.65  # of the time; the rest is for questions and training
+QUESTIONS = SynthesisOptions(count=20_000, hops=(1, 2), distractors="mixed", hide=0.5, split=(0.95, 0.05, 0.0))
+SETTINGS: dict[str, Any] = {
+    "graph_encoder": "mhgrn",
+    "score_similarity": 20.0,
+    "score_text": False,
+    "mhgrn": {"hops": 2, "counting": True, "walks_from": "question", "dropout": 0.3},
+    "training": {"epochs": 3, "patience": 3, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3},
+}
+
+
+def commonsense_folder() -> Path:
+    """The folder of the commonsense model."""
+    return user_cache() / COMMONSENSE
+
+
+def commonsense_run() -> Path:
+    """The run folder of the commonsense model, which :func:`make_commonsense` makes."""
+    run = commonsense_folder() / "run"
+    if not ((run / RUN).is_file() and read_about(run).get("finished")):
+        raise UserError("the commonsense model is not there yet; make it with `make commonsense`, or `mhgrn commonsense GRAPH`.")
+    return run
+
+
+def make_commonsense(
+    graph: str | Path,
+    folder: str | Path | None = None,
+    budget: float = 3000.0,
+    options: TuneOptions | None = None,
+    questions: SynthesisOptions = QUESTIONS,
+) -> Run:
+    """Make a model that answers everyday questions from a graph. A call that was interrupted is resumed.
+
+    Args:
+        graph: The folder of the graph.
+        folder: Where to write. By default the folder of :func:`commonsense_folder`, where ``mhgrn ask commonsense`` finds it.
+        budget: Seconds to spend, about two thirds of them on the text encoder.
+        options: Of the tuning; its budget is a share of ``budget``.
+        questions: How questions are made.
+
+    >>> make_commonsense("build/conceptnet/graph")  # doctest: +SKIP
+    """
+    place = commonsense_folder() if folder is None else Path(folder)
+    source = KnowledgeGraph.load(graph)
+    with locked(place.with_name(f".{place.name}.lock"), busy=f"another process makes the model in {place}; wait for it."):
+        own = _copy(source, place / "graph")
+        encoder = place / "encoder"
+        if not ((encoder / TUNED).is_file() and read_tuning(encoder)["finished"]):
+            say("1/4  tuning the text encoder on the graph")
+            tune(own, encoder, replace(options or TuneOptions(), budget=TUNING_SHARE * budget))
+        if not (place / "prepared" / PREPARED).is_file():
+            say("2/4  making questions from the facts of the graph")
+            synthesize(own, place / "questions", questions)
+            say("3/4  preparing the questions")
+            prepare(place / "questions", own, place / "prepared", PrepareOptions())
+        run = place / "run"
+        if (run / RUN).is_file() and read_about(run).get("finished"):
+            return Run.load(run)
+        say("4/4  training on the questions")
+        from mhgrn.training.loop import train
+
+        config = Config.of(SETTINGS | {"text": {"encoder": str(encoder)}})
+        return train(PreparedData.load(place / "prepared"), config, run, own)
+
+
+def _copy(graph: KnowledgeGraph, place: Path) -> KnowledgeGraph:
+    """The graph beside the model, so that both can be moved; another graph there is refused."""
+    if (place / GRAPH).is_file():
+        there = KnowledgeGraph.load(place)
+        if there.fingerprint != graph.fingerprint:
+            raise UserError(f"{place.parent} was begun with another graph than {graph.folder}; delete it, or name another folder.")
+        return there
+    graph.save(place)
+    return KnowledgeGraph.load(place)

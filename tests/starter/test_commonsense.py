@@ -1,0 +1,44 @@
+"""A model made from a graph alone."""
+
+from pathlib import Path
+
+import pytest
+
+import mhgrn
+from mhgrn.errors import UserError
+from mhgrn.kg import KnowledgeGraph
+from mhgrn.starter import commonsense
+from mhgrn.starter.commonsense import commonsense_run, make_commonsense
+from mhgrn.synthesis import SynthesisOptions
+from mhgrn.text.tuning import TuneOptions
+
+QUESTIONS = SynthesisOptions(count=60, split=(0.8, 0.2, 0.0))
+TUNING = TuneOptions(train="linear", steps=2, batch_size=8)
+
+
+def test_a_graph_is_enough_and_finished_stages_are_kept(
+    starter_graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MHGRN_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="make commonsense"):
+        commonsense_run()
+    assert starter_graph.folder is not None
+    with monkeypatch.context() as broken:
+        broken.setattr(commonsense, "prepare", _fail)
+        with pytest.raises(RuntimeError):
+            make_commonsense(starter_graph.folder, None, 60, TUNING, QUESTIONS)
+    with monkeypatch.context() as done:
+        done.setattr(commonsense, "tune", _fail)
+        run = make_commonsense(starter_graph.folder, None, 60, TUNING, QUESTIONS)
+    assert run.about["finished"]
+    assert make_commonsense(starter_graph.folder).folder == run.folder
+    answer = mhgrn.load("commonsense").ask("Where do you keep milk?", ["refrigerator", "oven"], effects=False)
+    assert answer.choice in ("refrigerator", "oven")
+    other = KnowledgeGraph.from_facts([("milk", "AtLocation", "refrigerator")])
+    other.save(tmp_path / "other")
+    with pytest.raises(UserError, match="begun with another graph"):
+        make_commonsense(tmp_path / "other")
+
+
+def _fail(*arguments: object, **options: object) -> None:
+    raise RuntimeError

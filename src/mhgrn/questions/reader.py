@@ -13,6 +13,7 @@ from mhgrn.plugins import Plugins
 from mhgrn.printing import shortened
 
 LONGEST_LINE = 1 << 24  # characters
+STANDARD_INPUT, PIPES = Path("/dev/stdin"), (Path("/dev/fd"), Path("/proc/self/fd"))  # of the shell
 LARGEST_JSON = 1 << 28  # bytes of a file of JSON, which is read at once
 
 Row = dict[str, Any]
@@ -99,6 +100,8 @@ def read_rows(path: Path, reader: QuestionReader) -> Iterator[NumberedRow]:
         raise UserError(f"{path} does not exist; name a file of questions.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file of questions.")
+    if not path.is_file() and path != STANDARD_INPUT and path.parent not in PIPES:  # a device may have no end, a FIFO no writer
+        raise UserError(f"{path} is not a regular file; write the questions to a file, or pass them as /dev/stdin.")
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" and reader.may_be_gzipped else path.open("rb") as file:
             yield from reader.rows(cast(BinaryIO, file), path)

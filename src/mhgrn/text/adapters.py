@@ -130,11 +130,19 @@ def _with_lora(model: Any, folder: Path) -> Any:
                 raise UserError(f"{path} does not fit the text encoder ({name}).")
             if up.shape[1] != rank or down.shape[0] != rank:
                 raise UserError(f"{path} is damaged: {name} has not the rank {rank}.")
-            target += (alpha / rank) * (up.float() @ down.float()).to(target.dtype)
+            target += _product((alpha / rank) * up.float(), down.float()).to(target.dtype)
             left -= {name, other}
     if left:
         raise UserError(f"{path} has the tensor {min(left)}, which is no part of a LoRA.")
     return model
+
+
+def _product(up: Tensor, down: Tensor) -> Tensor:
+    """The product of two matrices, the same bits on every processor: libraries for it sum in different orders."""
+    product = torch.zeros(up.shape[0], down.shape[1])
+    for column, row in zip(up.unbind(1), down.unbind(0), strict=True):
+        product += column[:, None] * row[None, :]
+    return product
 
 
 def _about(folder: Path) -> dict[str, Any]:

@@ -44,6 +44,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _few_held_out_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "HELD_OUT_BATCHES", 1)
+    monkeypatch.setattr(tuning, "HELD_OUT_SIZE", 16)
+
+
 @pytest.fixture(scope="module")
 def graph() -> KnowledgeGraph:
     """Facts that a model of letters can learn: a concept lives where its first letter says."""
@@ -394,6 +400,9 @@ def test_questions_are_left_out_and_measured(base: Path, graph: KnowledgeGraph, 
     assert about["left_out"] >= 1
     assert tuned.questions is not None
     assert set(tuned.questions) <= {0.0, 1.0}
+    stopped(3, signal.SIGTERM, lambda: tune(graph, tmp_path / "later", options(base), without=[question]))
+    resumed = tune(graph, tmp_path / "later", options(base), without=[question], measure=[question])
+    assert resumed.questions == tuned.questions  # also if the questions are given only later
     assert "separate" in refusal(graph, tmp_path / "pair", options(base, encoding="pair"), measure=[question])
     unanswered = Question("1", "Where?", ("a", "b"))
     assert "answer" in refusal(graph, tmp_path / "other", options(base), measure=[unanswered])

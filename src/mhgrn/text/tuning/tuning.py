@@ -197,7 +197,7 @@ class _Tuning:
         if force or not (self.folder / MARKER).is_file():
             self._begin(measure)
         else:
-            self._resume()
+            self._resume(measure)
         with self.signals.handled():
             self._train()
         self.tunable.keep(self.options.keep)
@@ -220,7 +220,7 @@ class _Tuning:
         with new_folder(self.folder, MARKER, HOLDS) as partial:
             write_marker(partial / MARKER, self.about)
 
-    def _resume(self) -> None:
+    def _resume(self, measure: Sequence[Question]) -> None:
         """Load the checkpoint of an unfinished tuning."""
         stored = read_about(self.folder)
         if stored["finished"]:
@@ -239,6 +239,8 @@ class _Tuning:
         self.steps = stored.get("steps") or self.steps
         self.bfloat16 = stored.get("precision") == "bfloat16"  # also on another processor
         self.about = stored | {"steps": self.steps}
+        if measure:  # may be other questions than before; the encoder is still untuned here
+            self.about["before"] = stored["before"] | {"questions": _accuracy(self.encoder, measure)}
         if (self.folder / CHECKPOINT).is_file():
             self._load()
             say(f"resuming {self.folder} after step {self.step:,}.")
@@ -400,7 +402,7 @@ def rate_factor(step: int, steps: int | None) -> float:
         steps: The number of steps; None if it is not known yet.
 
     >>> [round(rate_factor(step, 1000), 3) for step in (0, 5, 6, 27, 50, 525, 999)]
-    [0.05, 0.05, 0.071, 0.515, 1.0, 0.5, 0.001]
+    [0.05, 0.05, 0.071, 0.514, 1.0, 0.5, 0.001]
     """
     if steps is None or step < MEASURED:
         return LOW_RATE

@@ -8,11 +8,13 @@ import mhgrn
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.reading import read_questions
-from mhgrn.starter import HERE, SHIPPED, cache_folder, find_run, starter_run
+from mhgrn.starter import ENCODER, HERE, RUN, cache_folder, find_run, starter_run
 from mhgrn.starter.__main__ import KEPT, ship
 from mhgrn.starter.demo import cosine_accuracy
 from mhgrn.starter.mixture import ordinary, read_rows, write_rows
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.text.loading import load_text_encoder
+from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.training.evaluation import evaluate
 
 
@@ -33,22 +35,26 @@ def test_it_is_unpacked_once_and_needs_no_training(tmp_path: Path, monkeypatch: 
 
 
 def test_it_names_no_place_of_the_machine_that_trained_it() -> None:
-    for path in SHIPPED.iterdir():
-        assert str(Path.home()).encode() not in path.read_bytes()
-    about = (SHIPPED / "run.json").read_text(encoding="utf-8")
-    assert "/tmp" not in about
-    assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 2 << 20
+    shipped = [path for folder in (ENCODER, RUN) for path in (HERE / folder).iterdir()]
+    for path in shipped:
+        assert path.suffix == ".safetensors" or "/tmp" not in path.read_text(encoding="utf-8")
+        assert str(HERE.parents[3]).encode() not in path.read_bytes()
+    assert sum(path.stat().st_size for path in shipped) < 2 << 20
 
 
 def test_it_answers_everyday_questions_at_least_as_well_as_the_untrained_text_encoder(qa: QuestionAnswerer, tmp_path: Path) -> None:
     data = prepare(HERE / "everyday.jsonl", qa.run.graph, tmp_path / "everyday", PrepareOptions(statement="fill-in-the-blank"))
-    assert evaluate(qa.run, data, "test")["accuracy"] >= cosine_accuracy(qa.run.encoder, data, "test")
+    untrained = load_text_encoder(TextEncoderSettings())
+    assert evaluate(qa.run, data, "test")["accuracy"] >= cosine_accuracy(untrained, data, "test")
 
 
 def test_everyday_questions_are_well_formed() -> None:
-    questions = list(read_questions(HERE / "everyday.jsonl"))
-    assert len({question.stem for question in questions}) == len(questions) == 100
-    assert all(len(set(question.choices)) == 4 and question.answer is not None for question in questions)
+    files = [list(read_questions(HERE / f"{name}.jsonl")) for name in ("everyday", "everyday-dev")]
+    assert [len(questions) for questions in files] == [100, 150]
+    stems = [question.stem for questions in files for question in questions]
+    assert len(set(stems)) == len(stems)
+    for questions in files:
+        assert all(len(set(question.choices)) == 4 and question.answer is not None for question in questions)
 
 
 @pytest.mark.long
@@ -61,12 +67,15 @@ def test_dev_questions_with_misleading_and_with_ordinary_choices(qa: QuestionAns
     write_rows(tmp_path / "ordinary" / "dev.jsonl", ordinary(dev, train, "dev"))
     assert evaluate(qa.run, prepared("written"), "dev")["accuracy"] >= 0.5
     usual = prepared("ordinary")
-    assert evaluate(qa.run, usual, "dev")["accuracy"] >= max(0.9, cosine_accuracy(qa.run.encoder, usual, "dev"))
+    untrained = load_text_encoder(TextEncoderSettings())
+    assert evaluate(qa.run, usual, "dev")["accuracy"] >= max(0.9, cosine_accuracy(untrained, usual, "dev"))
 
 
 @pytest.mark.long
 def test_training_it_again_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "other"):
         ship(tmp_path / name)
-    for name in (*KEPT, "checksums.json"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes(), name
+    files = {path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()}
+    assert len(files) >= 8
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes(), file

@@ -8,37 +8,56 @@ from pathlib import Path
 from mhgrn.io.checksums import seal
 from mhgrn.io.markers import write_marker
 from mhgrn.progress import say
+from mhgrn.questions.reading import read_questions
 from mhgrn.runs import CONFIG, MARKER, WEIGHTS, read_about
-from mhgrn.starter import SHIPPED, Starter
+from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, weigh_text
+from mhgrn.text.tuning import TuneOptions, tune
 
 KEPT = (MARKER, CONFIG, WEIGHTS)
+TUNING = TuneOptions(train="lora", steps=250, batch_size=128, keep=0.3)
 
 
-def ship(folder: Path) -> None:
-    """Train the starter model and write it to ``folder`` in the form that the package has. The same machine gives the same bytes.
+def ship(package: Path) -> None:
+    """Train the starter model and write it in the form that the package has. The same machine gives the same bytes.
+
+    The text encoder is tuned on the graph, without the facts that connect a dev or test question with one of its choices. Then the
+    model is trained on the questions of :mod:`mhgrn.starter.mixture`.
 
     Args:
-        folder: The folder to write.
+        package: The folder to write the folders of the text encoder and the run to.
     """
     from mhgrn.training.loop import train
 
-    with tempfile.TemporaryDirectory() as place:
-        starter = Starter.build(Path(place))
-        run = train(starter.data, starter.config(), Path(place) / "run", starter.graph).folder
-        about = read_about(run)
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            path.unlink()
-        for name in KEPT:
-            shutil.copyfile(run / name, folder / name)
-    # no paths of the machine that trained it; the graph is built beside the run
-    about |= {"graph": "graph", "relative": {"graph": "../graph"}, "data": about["data"] | {"folder": ""}}
-    seal(folder)
-    write_marker(folder / MARKER, about)
-    seal(folder)
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        asked = [question for split in ("dev", "test") for question in read_questions(HERE / f"{split}.jsonl")]
+        tune(build_graph(place), place / ENCODER, TUNING, without=asked)
+        starter = Starter.build(place)
+        config = starter.config(text={"encoder": str(place / ENCODER)})
+        trained = train(starter.data, config, place / RUN, starter.graph)
+        weigh_text(trained)
+        run, about = trained.folder, read_about(trained.folder)
+        for folder in (ENCODER, RUN):
+            shutil.rmtree(package / folder, ignore_errors=True)
+        shutil.copytree(place / ENCODER, package / ENCODER)
+        (package / RUN).mkdir(parents=True)
+        for file in KEPT:
+            shutil.copyfile(run / file, package / RUN / file)
+    # no paths of the machine that trained it: the graph and the text encoder are beside the run
+    settings = (package / RUN / CONFIG).read_text(encoding="utf-8").replace(str(place / ENCODER), ENCODER)
+    (package / RUN / CONFIG).write_text(settings, encoding="utf-8")
+    about["config"]["text"]["encoder"] = ENCODER
+    about |= {
+        "graph": "graph",
+        "relative": {"graph": "../graph", "encoder": f"../{ENCODER}"},
+        "data": about["data"] | {"folder": ""},
+    }
+    seal(package / RUN)
+    write_marker(package / RUN / MARKER, about)
+    seal(package / RUN)
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else SHIPPED
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     ship(target)
     say(f"the starter model is in {target}")

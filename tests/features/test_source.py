@@ -76,7 +76,7 @@ def test_a_source_of_another_package_is_opened_and_built(graph: KnowledgeGraph, 
 
 @pytest.mark.usefixtures("_installed")
 def test_the_command_line_builds_from_it(graph: KnowledgeGraph, here: Command, tmp_path: Path) -> None:
-    assert "lengths  the number of letters" in here("features", "sources").out
+    assert "lengths   the number of letters" in here("features", "sources").out
     args = ["features", "build", tmp_path / "graph", "--from", "lengths"]
     made = json.loads(here(*args, "--set", "scale=2", "--json").out)
     assert (made["covered"], made["missing"], made["source"]) == (2, 1, {"from": "lengths", "scale": 2.0})

@@ -220,8 +220,8 @@ class Extractor:
         pairs = np.array([pair for of_question in hidden for pair in of_question], dtype=np.int64).reshape(-1, 2)
         pointer = np.cumsum([0, *map(len, hidden)])
         max_degree = len(self.graph) if self.limits.max_degree is None else self.limits.max_degree
-        asked = mentioned.question_ptr, pointer, pairs, self._arrays.neighbor_ptr, max_degree, self.limits.nodes
-        kept = Subgraphs(*_without_hidden(*found, *asked))
+        hiding = _Hiding(mentioned.question_ptr, pointer, pairs, self._arrays.neighbor_ptr, max_degree, self.limits.nodes)
+        kept = Subgraphs(*_without_hidden(found, hiding))
         again = [
             q for q, of_question in enumerate(hidden) if of_question and self._is_limited(q, mentioned, found, of_question, most)
         ]
@@ -316,14 +316,30 @@ def _reduced(graph: KnowledgeGraph, hidden: Sequence[Pair]) -> _GraphArrays:
     return _GraphArrays(*map(_read_only, arrays))
 
 
+class _Hiding(NamedTuple):
+    """The pairs of concepts whose facts are hidden, and the limits of subgraphs."""
+
+    question_ptr: Ints  # [questions + 1] pointer to the statements of each question
+    pair_ptr: Ints  # [questions + 1]
+    pairs: Ints  # [pairs, 2]
+    neighbor_ptr: Ints
+    max_degree: int
+    max_nodes: int
+
+
 @kernel
-def _without_hidden(  # type: ignore[no-untyped-def]
-    nodes, facts, cut, concepts, types, head, relation, tail, question_ptr, pair_ptr, pairs, neighbor_ptr, max_degree, max_nodes
-):
+def _without_hidden(found, hiding):  # type: ignore[no-untyped-def]
     """The fields of :class:`Subgraphs` without facts between hidden pairs, without middle nodes that are no longer between two
     mentioned concepts, and with ``max_nodes`` nodes at most."""
-    nodes, facts, cut, concepts, types = nodes.copy(), facts.copy(), cut.copy(), concepts.copy(), types.copy()
-    head, relation, tail = head.copy(), relation.copy(), tail.copy()
+    nodes, facts, cut, concepts, types = (
+        found.nodes.copy(),
+        found.facts.copy(),
+        found.cut.copy(),
+        found.concepts.copy(),
+        found.types.copy(),
+    )
+    head, relation, tail = found.head.copy(), found.relation.copy(), found.tail.copy()
+    question_ptr, pair_ptr, pairs, neighbor_ptr, max_degree, max_nodes = hiding
     n0 = f0 = node_count = fact_count = 0
     for q in range(len(question_ptr) - 1):
         hidden = pairs[pair_ptr[q] : pair_ptr[q + 1]]

@@ -10,7 +10,7 @@ from mhgrn.io.markers import write_marker
 from mhgrn.progress import say
 from mhgrn.questions.reading import read_questions
 from mhgrn.runs import CONFIG, MARKER, WEIGHTS, read_about
-from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, weigh_text
+from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, calibrate
 from mhgrn.text.tuning import TuneOptions, tune
 
 KEPT = (MARKER, CONFIG, WEIGHTS)
@@ -35,7 +35,7 @@ def ship(package: Path) -> None:
         starter = Starter.build(place)
         config = starter.config(text={"encoder": str(place / ENCODER)})
         trained = train(starter.data, config, place / RUN, starter.graph)
-        weigh_text(trained)
+        calibrate(trained)
         run, about = trained.folder, read_about(trained.folder)
         for folder in (ENCODER, RUN):
             shutil.rmtree(package / folder, ignore_errors=True)

@@ -49,3 +49,15 @@ def test_metadata_round_trips(tmp_path: Path) -> None:
     save_tensors(path, {"x": torch.ones(2)})
     with pytest.raises(UserError, match="damaged"):
         load_metadata(path)
+
+
+def test_an_own_file_has_its_checksum(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "x.safetensors"
+    save_tensors(path, {"x": torch.ones(3)})
+    assert load_tensors(path, is_own=True)["x"].tolist() == [1, 1, 1]
+    save_file({"x": load_file(path)["x"] * 2}, path)  # another program, without our checksum
+    assert load_tensors(path)["x"].tolist() == [2, 2, 2]
+    with pytest.raises(UserError, match="no checksum"):
+        load_tensors(path, is_own=True)

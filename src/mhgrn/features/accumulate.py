@@ -70,7 +70,7 @@ class Accumulator:
         self._sums = self._open("sums", "float32", (self.rows, self.dim))
         self._counts = self._open("counts", "int64", (self.rows,))
         if self._record.is_file():
-            self._put(self._checked(load_tensors(self._record)))
+            self._put(self._checked(load_tensors(self._record, is_own=True)))
         if (self._counts < 0).any():
             raise UserError(f"{self.folder / 'counts.npy'} is damaged (a negative count); delete {self.folder} and start again.")
 

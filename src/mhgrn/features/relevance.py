@@ -35,7 +35,7 @@ class Relevance:
         encoder, texts = self.names.encoder, sorted(set(stems))
         cache = folder / f"questions-{fingerprint(encoder.identity(), texts)}.safetensors"
         if cache.exists():
-            vectors = load_tensors(cache).get("vectors")
+            vectors = load_tensors(cache, is_own=True).get("vectors")
             if vectors is None or vectors.shape != (len(texts), self.names.dim) or vectors.dtype != torch.float32:
                 raise UserError(f"{cache} is damaged (its vectors do not fit the questions); delete it, it is made again.")
         else:

@@ -31,14 +31,19 @@ def save_tensors(path: Path, tensors: "dict[str, Tensor]", metadata: dict[str, A
     write_bytes(path, save(stored, text | {CHECKSUM: _checksum(stored, text)}))
 
 
-def load_tensors(path: Path, finite: bool = True) -> "dict[str, Tensor]":
+def load_tensors(path: Path, finite: bool = True, is_own: bool = False) -> "dict[str, Tensor]":
     """Read all tensors of a safetensors file.
 
     Args:
         path: the file.
         finite: refuse a file with a value that is not finite.
+        is_own: refuse a file without the checksum that :func:`save_tensors` writes.
     """
-    return parse_tensors(_content(path), path, finite)
+    content = _content(path)
+    tensors = parse_tensors(content, path, finite)
+    if is_own and f'"{CHECKSUM}"'.encode() not in content[: 8 + int.from_bytes(content[:8], "little")]:
+        raise UserError(f"{path} is damaged (it has no checksum); delete it and make it again.")
+    return tensors
 
 
 def parse_tensors(content: bytes, path: Path, finite: bool = True) -> "dict[str, Tensor]":

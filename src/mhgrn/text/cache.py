@@ -66,7 +66,7 @@ class SentenceVectors:
 def _stored_vectors(cache: Path, shape: tuple[int, int]) -> Tensor:
     if not cache.is_file():
         raise UserError(f"{cache} is not a file; delete it, it is made again.")
-    vectors = load_tensors(cache).get("vectors")
+    vectors = load_tensors(cache, is_own=True).get("vectors")
     if vectors is None or vectors.shape != shape or vectors.dtype != torch.float32:
         raise UserError(f"{cache} is damaged (its vectors do not fit the questions); delete it, it is made again.")
     return vectors

@@ -329,7 +329,7 @@ def _stored(cache: Path, ends: Sequence[int]) -> Tensor:
         return torch.zeros(0)
     if not cache.is_file():
         raise UserError(f"{cache} is not a file; delete it, it is made again.")
-    values = load_tensors(cache).get("likelihoods")
+    values = load_tensors(cache, is_own=True).get("likelihoods")
     if values is None or values.dim() != 1 or values.dtype != torch.float32 or len(values) not in ends:
         raise UserError(f"{cache} is damaged (its likelihoods do not fit the questions); delete it, it is made again.")
     return values

@@ -63,7 +63,7 @@ class NameFeatures(NodeFeatures):
 
     def _stored(self, cache: Path) -> tuple[Ints, Tensor]:
         """The concepts and vectors of the cache."""
-        stored = load_tensors(cache)
+        stored = load_tensors(cache, is_own=True)
         concepts, vectors = stored.get("concepts", torch.zeros(0)), stored.get("vectors", torch.zeros(0))
         fits = (
             (concepts.dtype, vectors.dtype) == (torch.int64, torch.float16)

@@ -17,7 +17,7 @@ from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
 from mhgrn.runs import MARKER as RUN
 from mhgrn.runs import Run, read_about
-from mhgrn.starter import COMMONSENSE
+from mhgrn.starter import COMMONSENSE, calibrate
 from mhgrn.subgraphs.prepared import MARKER as PREPARED
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.synthesis import SynthesisOptions, synthesize
@@ -27,11 +27,19 @@ from mhgrn.text.tuning import TuneOptions, tune
 
 TUNING_SHARE = 0.65  # of the time; the rest is for questions and training
 QUESTIONS = SynthesisOptions(count=20_000, hops=(1, 2), distractors="mixed", hide=0.5, split=(0.95, 0.05, 0.0))
-SETTINGS: dict[str, Any] = {
-    "graph_encoder": "mhgrn",
-    "score_similarity": 20.0,
+SETTINGS: dict[str, Any] = {  # as those of the starter model
+    "graph_query": "question",
+    "features": "constant",
     "score_text": False,
-    "mhgrn": {"hops": 2, "counting": True, "walks_from": "question", "dropout": 0.3},
+    "score_similarity": 20.0,
+    "mhgrn": {
+        "hops": 2,
+        "dropout": 0.3,
+        "counting": True,
+        "walks_from": "question",
+        "zero_hop": True,
+        "initial_mean": 0.0,
+    },
     "training": {"epochs": 3, "patience": 3, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3},
 }
 
@@ -87,7 +95,9 @@ def make_commonsense(
         from mhgrn.training.loop import train
 
         config = Config.of(SETTINGS | {"text": {"encoder": str(encoder)}})
-        return train(PreparedData.load(place / "prepared"), config, run, own)
+        trained = train(PreparedData.load(place / "prepared"), config, run, own)
+        calibrate(trained)
+        return trained
 
 
 def _copy(graph: KnowledgeGraph, place: Path) -> KnowledgeGraph:

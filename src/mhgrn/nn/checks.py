@@ -5,6 +5,8 @@ from reprlib import repr as shown
 
 from mhgrn.errors import UserError
 
+LARGEST = 1_000_000  # of a size; memory ends much earlier
+
 
 def check_sizes(least: int = 1, **sizes: int) -> None:
     """Raise a :class:`UserError` that names the first of ``sizes`` that is no integer of at least ``least``.
@@ -12,10 +14,15 @@ def check_sizes(least: int = 1, **sizes: int) -> None:
     >>> check_sizes(hops=0)
     Traceback (most recent call last):
     mhgrn.errors.UserError: hops is 0; it must be an integer of at least 1.
+    >>> check_sizes(hops=10**9)
+    Traceback (most recent call last):
+    mhgrn.errors.UserError: hops is 1000000000; it must be at most 1,000,000.
     """
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < least:
             raise UserError(f"{name} is {shown(size)}; it must be an integer of at least {least}.")
+        if size > LARGEST:
+            raise UserError(f"{name} is {shown(size)}; it must be at most {LARGEST:,}.")
 
 
 def check_choice(name: str, value: object, known: Collection[str]) -> None:

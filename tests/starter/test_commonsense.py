@@ -31,7 +31,9 @@ def test_a_graph_is_enough_and_finished_stages_are_kept(
         done.setattr(commonsense, "tune", _fail)
         run = make_commonsense(starter_graph.folder, None, 60, TUNING, QUESTIONS)
     assert run.about["finished"]
-    assert make_commonsense(starter_graph.folder).folder == run.folder
+    weights = (run.folder / "model.safetensors").read_bytes()
+    assert make_commonsense(starter_graph.folder).folder == run.folder  # calibrated once
+    assert (run.folder / "model.safetensors").read_bytes() == weights
     answer = mhgrn.load("commonsense").ask("Where do you keep milk?", ["refrigerator", "oven"], effects=False)
     assert answer.choice in ("refrigerator", "oven")
     other = KnowledgeGraph.from_facts([("milk", "AtLocation", "refrigerator")])

@@ -121,12 +121,14 @@ def starter_run() -> Path:
 def calibrate(run: "Run") -> None:
     """Raise the weight of the cosine in the score of a trained starter model, divide scores by a temperature, and store both.
 
-    The questions of training are written from the graph. So training trusts the graph more than is right for other questions, and
-    is too sure.
+    The training questions come from the graph. The trained model therefore relies too much on the graph for other questions, and
+    its probabilities are too high. A model that is calibrated already stays as it is.
     """
     model, score = run.model, run.model.score
     assert model.similarity is not None
     assert score is not None
+    if model.similarity.item() == TEXT_WEIGHT / TEMPERATURE:
+        return
     model.similarity.data.fill_(TEXT_WEIGHT)
     counts: Any = model.graph_encoder.counts
     for term in (model.similarity, *score.parameters(), *counts.parameters()):  # all terms of the score are linear in these

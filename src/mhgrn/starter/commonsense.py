@@ -1,14 +1,12 @@
 """The commonsense model: a model of any graph of everyday facts, without labelled questions.
 
 A text encoder reads the graph, questions are made from its facts, and a model is trained on them. The stages are the commands
-``mhgrn text tune``, ``mhgrn synthesize``, ``mhgrn prepare`` and ``mhgrn train``, with settings that fit together. Each resumes.
+``mhgrn text tune``, ``mhgrn synthesize``, ``mhgrn prepare`` and ``mhgrn train``, with the settings of the starter model.
 """
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.cache import user_cache
 from mhgrn.io.locks import locked
@@ -17,7 +15,7 @@ from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
 from mhgrn.runs import MARKER as RUN
 from mhgrn.runs import Run, read_about
-from mhgrn.starter import COMMONSENSE, calibrate
+from mhgrn.starter import COMMONSENSE, Starter, calibrate
 from mhgrn.subgraphs.prepared import MARKER as PREPARED
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.synthesis import SynthesisOptions, synthesize
@@ -27,21 +25,7 @@ from mhgrn.text.tuning import TuneOptions, tune
 
 TUNING_SHARE = 0.65  # of the time; the rest is for questions and training
 QUESTIONS = SynthesisOptions(count=20_000, hops=(1, 2), distractors="mixed", hide=0.5, split=(0.95, 0.05, 0.0))
-SETTINGS: dict[str, Any] = {  # as those of the starter model
-    "graph_query": "question",
-    "features": "constant",
-    "score_text": False,
-    "score_similarity": 20.0,
-    "mhgrn": {
-        "hops": 2,
-        "dropout": 0.3,
-        "counting": True,
-        "walks_from": "question",
-        "zero_hop": True,
-        "initial_mean": 0.0,
-    },
-    "training": {"epochs": 3, "patience": 3, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3},
-}
+TRAINING = {"epochs": 3, "patience": 3, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3}
 
 
 def commonsense_folder() -> Path:
@@ -52,7 +36,7 @@ def commonsense_folder() -> Path:
 def commonsense_run() -> Path:
     """The run folder of the commonsense model, which :func:`make_commonsense` makes."""
     run = commonsense_folder() / "run"
-    if not ((run / RUN).is_file() and read_about(run).get("finished")):
+    if not _is_finished(run):
         raise UserError("the commonsense model is not there yet; make it with `make commonsense`, or `mhgrn commonsense GRAPH`.")
     return run
 
@@ -89,15 +73,20 @@ def make_commonsense(
             say("3/4  preparing the questions")
             prepare(place / "questions", own, place / "prepared", PrepareOptions())
         run = place / "run"
-        if (run / RUN).is_file() and read_about(run).get("finished"):
-            return Run.load(run)
-        say("4/4  training on the questions")
-        from mhgrn.training.loop import train
+        if _is_finished(run):
+            trained = Run.load(run)
+        else:
+            from mhgrn.training.loop import train
 
-        config = Config.of(SETTINGS | {"text": {"encoder": str(encoder)}})
-        trained = train(PreparedData.load(place / "prepared"), config, run, own)
+            say("4/4  training on the questions")
+            config = Starter.config(text={"encoder": str(encoder)}, training=TRAINING)
+            trained = train(PreparedData.load(place / "prepared"), config, run, own)
         calibrate(trained)
         return trained
+
+
+def _is_finished(run: Path) -> bool:
+    return (run / RUN).is_file() and bool(read_about(run).get("finished"))
 
 
 def _copy(graph: KnowledgeGraph, place: Path) -> KnowledgeGraph:

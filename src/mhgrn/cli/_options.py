@@ -17,6 +17,9 @@ Dataset = Annotated[
     typer.Option("--dataset", help="How to read the questions: a known dataset's name or a YAML file.", show_default=False),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.", show_default=False)]
+NamedRun = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter` or `commonsense`.", show_default=False)
+]
 RunGraph = Annotated[
     Path | None,
     typer.Option("--kg", help="The run's graph, if it has moved, or another graph of the same schema.", show_default=False),

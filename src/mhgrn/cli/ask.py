@@ -1,20 +1,17 @@
 """mhgrn ask: answer one question and explain the answer."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Device, RunEncoder, RunFeatures, RunGraph
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Device, NamedRun, RunEncoder, RunFeatures, RunGraph
 from mhgrn.cli._output import show, show_json
 
 PANEL = "Ask"
 
 
 def ask(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter` or `commonsense`.", show_default=False)
-    ],
+    run: NamedRun,
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     choice: Annotated[
         list[str] | None, typer.Option("--choice", "-c", help="A choice. Give two or more.", show_default=False)

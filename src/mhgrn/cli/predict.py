@@ -11,10 +11,10 @@ from mhgrn.cli._options import (
     Dataset,
     Device,
     Force,
+    NamedRun,
     PredictionFormat,
     RunEncoder,
     RunFeatures,
-    RunFolder,
     RunGraph,
     file_to_write,
 )
@@ -24,7 +24,7 @@ PANEL = "Ask"
 
 
 def predict(
-    run: RunFolder,
+    run: NamedRun,
     questions: Annotated[Path, typer.Argument(help="JSON lines, JSON, CSV, TSV (also .gz) or Parquet.", show_default=False)],
     output: Annotated[
         Path,

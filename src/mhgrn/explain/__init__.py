@@ -1,7 +1,7 @@
 """Explanations of an answer: the walks a model attended to, and the effects of removing facts."""
 
 from mhgrn.explain.attention import attention
-from mhgrn.explain.effects import AlteredGraphs, Effects, Triple, effects
+from mhgrn.explain.effects import AlteredGraphs, Effects, Triple, effects, empty_subgraph, without_facts
 from mhgrn.explain.paths import ReasoningPath, decode_walks, to_path
 from mhgrn.explain.walks import BestPaths, EdgeMarginals, WalkDistribution, attends_to_walks
 from mhgrn.nn.walks import Walk
@@ -19,5 +19,7 @@ __all__ = [
     "attention",
     "decode_walks",
     "effects",
+    "empty_subgraph",
     "to_path",
+    "without_facts",
 ]

@@ -50,20 +50,17 @@ class AlteredGraphs:
     @classmethod
     def of(cls, subgraphs: Sequence[Subgraph], removals: Sequence[Collection[Triple]]) -> Self:
         """``subgraphs`` has one graph for each choice; each of ``removals`` is a set of facts that are removed together."""
-        nothing = np.zeros(0, dtype=np.int64)
-        graphs = [Subgraph(nothing, nothing, nothing, nothing, nothing)] * len(subgraphs)
+        graphs = [empty_subgraph()] * len(subgraphs)
         owner = list(range(len(subgraphs)))
         replaced: list[dict[int, int]] = []
         for removal in removals:
             replaced.append({})
             for choice, subgraph in enumerate(subgraphs):
-                is_kept = ~_among(subgraph, removal)
-                if is_kept.all():
-                    continue
-                replaced[-1][choice] = len(graphs)
-                head, relation, tail = (np.asarray(c)[is_kept] for c in (subgraph.head, subgraph.relation, subgraph.tail))
-                graphs.append(replace(subgraph, head=head, relation=relation, tail=tail))
-                owner.append(choice)
+                rest = without_facts(subgraph, removal)
+                if rest is not subgraph:
+                    replaced[-1][choice] = len(graphs)
+                    graphs.append(rest)
+                    owner.append(choice)
         return cls(graphs, owner, replaced)
 
     def effects(self, score: Tensor, altered: Tensor, answer: int) -> Effects:
@@ -117,6 +114,21 @@ def effects(
         read = None if tokens is None else Tokens(tokens.states[altered.choice], tokens.content[altered.choice])
         changed = model(s[altered.choice], rows(batch.concepts), batch, read).score
     return altered.effects(score, changed, answer)
+
+
+def empty_subgraph() -> Subgraph:
+    """A graph without nodes: what is left without the graph."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return Subgraph(nothing, nothing, nothing, nothing, nothing)
+
+
+def without_facts(subgraph: Subgraph, facts: Collection[Triple]) -> Subgraph:
+    """A subgraph without some facts; the same object if it has none of them."""
+    is_kept = ~_among(subgraph, facts)
+    if is_kept.all():
+        return subgraph
+    head, relation, tail = (np.asarray(column)[is_kept] for column in (subgraph.head, subgraph.relation, subgraph.tail))
+    return replace(subgraph, head=head, relation=relation, tail=tail)
 
 
 def _among(subgraph: Subgraph, facts: Collection[Triple]) -> Mask:

@@ -1,11 +1,12 @@
 """Reasoning paths (the paper's section 4.5): walks with large attention weights, as facts of the knowledge graph."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.explain.walks import WalkDistribution, named_fact
 from mhgrn.kg.graph import Fact, KnowledgeGraph
+from mhgrn.kg.sentences import fact_sentence
 from mhgrn.nn.conv import LayerTrace
 from mhgrn.nn.walks import Walk
 
@@ -28,6 +29,7 @@ class ReasoningPath:
     probability: float = 0.0  # the share of the model's attention on this walk
     without: list[float] | None = None  # the answer's probability without each fact; None if not computed
     without_path: float | None = None  # … without all of its facts
+    sentences: list[str] = field(default_factory=list)  # each fact as a sentence
 
     def __str__(self) -> str:
         """Return the chain of facts as text."""
@@ -82,4 +84,5 @@ def to_path(walk: Walk, batch: GraphBatch, graph: KnowledgeGraph) -> ReasoningPa
         if not graph.holds(*fact):
             raise AssertionError(f"{fact} is no edge of the graph")
         facts.append(fact)
-    return ReasoningPath(names[-1], facts, names, walk.log_weight, walk.ties, walk.probability)
+    sentences = [fact_sentence(graph.schema, fact) for fact in facts]
+    return ReasoningPath(names[-1], facts, names, walk.log_weight, walk.ties, walk.probability, sentences=sentences)

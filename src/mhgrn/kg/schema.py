@@ -1,7 +1,7 @@
 """The schema of a graph: its relations and their order, the source relations they gather, templates, and pruning."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
 from importlib import resources
@@ -33,6 +33,18 @@ Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 WORDINGS = ("ask_tail", "ask_head", "describe_tail", "describe_head")  # fields that word questions and change no fact
 
+FORMS = (
+    "noun",
+    "act",
+    "doing",
+    "verb",
+    "done",
+    "to",
+    "bare",
+    "word",
+    "plain",
+)  # of a concept in a statement, see mhgrn.kg.sentences
+STATEMENT_PLACEHOLDER = re.compile(r"\{(head|tail)(?::(\w+))?\}")
 _PLACEHOLDER = re.compile(r"(\{head\}|\{tail\})")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -61,6 +73,8 @@ class Relation:
         describe_tail: Noun phrases with ``{head}`` that describe the tail, for questions about paths of two facts. By default
             "something that", head and gloss. Empty: there are none, and such questions do not use the relation in this way.
         describe_head: Noun phrases with ``{tail}`` that describe the head.
+        statement: A sentence with ``{head}`` and ``{tail}`` that tells a layperson the fact; see :mod:`mhgrn.kg.sentences`. By
+            default the first template, or made of the gloss.
 
     >>> Relation("MadeOf")
     Relation(name='MadeOf', members=('MadeOf',), gloss='made of', templates=('{head} made of {tail}',), symmetric=False)
@@ -77,6 +91,7 @@ class Relation:
     ask_head: Texts = field(default=(), repr=False)
     describe_tail: tuple[Text, ...] | None = field(default=None, repr=False)
     describe_head: tuple[Text, ...] | None = field(default=None, repr=False)
+    statement: Text = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         members = self.members or (self.name,)
@@ -102,7 +117,16 @@ class Relation:
                     raise SchemaError(f"{shortened(text)} must contain {needed} once and no other brace.", name, i)
             if texts or (texts is not None and name.startswith("describe")):
                 wordings[name] = texts
-        for name, value in {"members": members, "gloss": gloss, "templates": templates, **wordings}.items():
+        statement = self.statement or _default_statement(gloss, templates)
+        parts = STATEMENT_PLACEHOLDER.split(statement)
+        if sorted(parts[1::3]) != ["head", "tail"] or re.search("[{}]", "".join(parts[::3])):
+            problem = f"the statement {shortened(statement)} must contain {{head}} and {{tail}} once and no other brace."
+            raise SchemaError(problem, "statement")
+        if unknown := [form for form in parts[2::3] if form and form not in FORMS]:
+            problem = f"{shown(unknown[0])} is not a form of a concept in a statement.{did_you_mean(unknown[0], FORMS)}"
+            raise SchemaError(problem, "statement")
+        texts = {"members": members, "gloss": gloss, "templates": templates, **wordings, "statement": statement}
+        for name, value in texts.items():
             object.__setattr__(self, name, value)
 
     def sentence(self, head: str, tail: str, pick: int = 0) -> tuple[str, Span, Span]:
@@ -137,7 +161,7 @@ class Relation:
         >>> Relation("AtLocation", gloss="is found in").question("office_desk", "tail")
         'Office desk is found in what?'
         """
-        text = _filled(self.ask_tail if asked == "tail" else self.ask_head, name, pick)
+        text = filled(self.ask_tail if asked == "tail" else self.ask_head, name, pick)
         return text[:1].upper() + text[1:]
 
     def description(self, name: str, described: Side, pick: int = 0) -> str | None:
@@ -152,7 +176,7 @@ class Relation:
         'something that office desk is found in'
         """
         phrases = self.describe_tail if described == "tail" else self.describe_head
-        return _filled(phrases, name, pick) if phrases else None
+        return filled(phrases, name, pick) if phrases else None
 
 
 @dataclass(frozen=True)
@@ -264,12 +288,15 @@ class Schema:
         for entry, relation in zip(data["relations"], self.relations, strict=True):
             known = _known_wordings(self.name, relation)
             entry |= {name: value for name in WORDINGS if (value := getattr(relation, name)) != known[name]}
+            if relation.statement != _known_statement(self.name, relation):
+                entry["statement"] = relation.statement
         return data
 
     def identity(self) -> dict[str, Any]:
         """Return what makes up a graph's fingerprint: the schema without the wording of questions."""
         data = asdict(self)
-        data["relations"] = tuple({k: v for k, v in entry.items() if k not in WORDINGS} for entry in data["relations"])
+        left_out = (*WORDINGS, "statement")
+        data["relations"] = tuple({k: v for k, v in entry.items() if k not in left_out} for entry in data["relations"])
         return data
 
     def to_yaml(self) -> str:
@@ -292,6 +319,9 @@ class Schema:
                     lines.append(f"    {name}: []")
                 elif not texts == known[name] == default[name]:
                     lines += [f"    {name}:", *(f"      - {_flow(text)}" for text in texts)]
+            default_statement = _default_statement(relation.gloss, relation.templates)
+            if not relation.statement == _known_statement(self.name, relation) == default_statement:
+                lines.append(f"    statement: {_flow(relation.statement)}")
         lines += [
             f"pruned_relations: [{', '.join(map(_flow, self.pruned_relations))}]",
             f"pruned_concepts: [{', '.join(map(_flow, self.pruned_concepts))}]",
@@ -360,6 +390,7 @@ _HEADER = """\
 #   symmetric  true: each fact is stored in both directions
 #   ask_tail, ask_head            questions for one end of a fact, each with the other end, {head} or {tail}, once
 #   describe_tail, describe_head  noun phrases for one end of a fact, for questions about two facts; [] if there are none
+#   statement  a sentence that tells a layperson the fact, with {head} and {tail} once; {tail:verb} and others choose a form
 # Source relations that are not a member of any relation are not imported. Facts with a pruned relation or concept are left out;
 # a pruned relation keeps its id."""
 
@@ -384,6 +415,49 @@ def _default_wordings(gloss: str) -> dict[str, tuple[str, ...]]:
     }
 
 
+def _default_statement(gloss: str, templates: tuple[str, ...]) -> str:
+    """A statement made of the first template, or of the gloss.
+
+    >>> [_default_statement(gloss, _default_templates(gloss)) for gloss in ("is near", "made of", "part of")]
+    ['{head} is near {tail}', '{head} is made of {tail}', '{head} is a part of {tail}']
+    >>> [_default_statement(gloss, _default_templates(gloss)) for gloss in ("treats", "author")]
+    ['{head} treats {tail}', 'The author of {head} is {tail}']
+    """
+    if templates != _default_templates(gloss):
+        return templates[0]
+    words = gloss.split()
+    first, last = (words[0], words[-1]) if words else ("", "")
+    if first in _VERBAL or (first.endswith("s") and not first.endswith(("ss", "us", "is")) and len(first) > 3):
+        return f"{{head}} {gloss} {{tail}}"
+    if first in _SHORT or first.endswith("ed") or first in _PARTICIPLES or last == "to":
+        return f"{{head}} is {gloss} {{tail}}"
+    if last in _SHORT and len(words) > 1:
+        return f"{{head}} is {'an' if first[0] in 'aeiou' else 'a'} {gloss} {{tail}}"
+    return f"The {gloss} of {{head}} is {{tail}}"
+
+
+_VERBAL = frozenset("is are was were has have had can cannot could may might must should will would does do did".split())
+_SHORT = frozenset(
+    "about above across after as at before behind below between by for from in inside into near next not of on over "
+    "to under with within without".split()
+)
+_PARTICIPLES = frozenset("born built done found given grown held known made seen shown sold taken taught worn written".split())
+
+
+def _known_statement(schema: str, relation: Relation) -> str:
+    """Return the statement that a relation gets if it does not give its own."""
+    return _shipped_statements(schema).get(relation.name) or _default_statement(relation.gloss, relation.templates)
+
+
+@cache
+def _shipped_statements(schema: str) -> dict[str, str]:
+    """Return the statement of each relation of a shipped schema that has one; empty if there is no such schema."""
+    if schema not in shipped_schemas():
+        return {}
+    data = load_yaml(_SHIPPED.joinpath(f"{schema}.yaml").read_text(encoding="utf-8"))
+    return {entry["name"]: entry["statement"] for entry in data["relations"] if "statement" in entry}
+
+
 @cache
 def _shipped_wordings(schema: str) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return the question wordings of each relation of a shipped schema; empty if there is no such schema."""
@@ -404,17 +478,27 @@ def _with_shipped_wordings(data: Any) -> Any:
     Graphs and schemas that were written before there were such wordings get them here.
     """
     name = data.get("name") if isinstance(data, dict) else None
-    shipped = _shipped_wordings(name) if isinstance(name, str) else {}
+    if not isinstance(name, str):
+        return data
+    shipped = _shipped_wordings(name)
     if not shipped or not isinstance(data.get("relations"), list | tuple):
         return data
     entries = [
-        shipped.get(entry["name"], {}) | entry if isinstance(entry, dict) and isinstance(entry.get("name"), str) else entry
+        shipped.get(entry["name"], {}) | _said(name, entry["name"]) | entry
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str)
+        else entry
         for entry in data["relations"]
     ]
     return {**data, "relations": entries}
 
 
-def _filled(texts: tuple[str, ...], name: str, pick: int) -> str:
+def _said(schema: str, relation: str) -> dict[str, str]:
+    statement = _shipped_statements(schema).get(relation)
+    return {} if statement is None else {"statement": statement}
+
+
+def filled(texts: Sequence[str], name: str, pick: int = 0) -> str:
+    """One of the texts, with the name of a concept in its place."""
     return re.sub(_PLACEHOLDER, lambda _: name.replace("_", " "), texts[pick % len(texts)])
 
 

@@ -144,6 +144,19 @@ class StringIndex:
             place = (place + 1) & mask
         raise UserError(f"{self._stored[2].path} is damaged (no table of texts); build its folder again.")
 
+    def beginning_with(self, prefix: str) -> Array:
+        """Return the numbers of the texts that begin with ``prefix``, ascending.
+
+        >>> StringIndex.of(["child", "desk", "chilly"]).beginning_with("chi").tolist()
+        [0, 2]
+        """
+        self.ensure()
+        encoded = prefix.encode("utf-8", "surrogatepass")
+        found = np.flatnonzero(np.diff(self.ptr) >= len(encoded))
+        for place, byte in enumerate(encoded):
+            found = found[self.data[self.ptr[found] + place] == byte]
+        return found
+
 
 def stored_texts(stored: StoredFolder, name: str, texts: int | None = None) -> dict[str, StoredArray]:
     """Load the arrays of a :class:`StringIndex` from a folder; ``texts`` is the number of texts, if it is known."""

@@ -54,3 +54,19 @@ def test_impossible_scores_are_refused(small_data: PreparedData, starter_graph: 
         examples(small_data, starter_graph, tmp_path, graph_encoder="none", score_text=False)
     with pytest.raises(UserError, match=r"needs text\.encoding=separate"):
         examples(small_data, starter_graph, tmp_path, score_similarity=1.0, text={"encoding": "pair", "pooling": "mean"})
+
+
+def test_the_sign_of_the_score_is_learned_from_the_question(
+    small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    made = examples(small_data, starter_graph, tmp_path, score_similarity=10.0, score_negation=True)
+    model, batch = made.run.model, made.batch(list(small_data.split("dev"))[:2])
+    assert model.negation is not None
+    usual = made.scores(batch, live_text=False)
+    usual.square().sum().backward()
+    assert model.negation.weight.grad is not None
+    assert bool(model.negation.weight.grad.abs().sum() > 0)
+    model.negation.bias.data.neg_()  # w is still 0: every question asks for what does not fit
+    torch.testing.assert_close(made.scores(batch, live_text=False), -usual)
+    with pytest.raises(UserError, match=r"score_negation needs text\.encoding=separate"):
+        examples(small_data, starter_graph, tmp_path, score_negation=True, text={"encoding": "pair", "pooling": "mean"})

@@ -99,6 +99,9 @@ class Config(Settings):
         le=1000,
         description="add the cosine of question and choice to the score, with this initial weight (text.encoding=separate)",
     )
+    score_negation: bool = Field(
+        False, description="learn which questions ask for what does not fit, and reverse their scores (text.encoding=separate)"
+    )
     text: TextEncoderSettings = TextEncoderSettings()
     likelihood: LikelihoodSettings = LikelihoodSettings()
     training: TrainingConfig = TrainingConfig()

@@ -42,6 +42,8 @@ class KnowledgeAwareQA(nn.Module):
         similarity: The initial weight of the cosine of question and choice, which is added to the score; s is then
             [q; a; q∘a; |q−a|] with |q|² = |a|² = width. None: it is not added.
         reads_text: Whether the last layer reads s beside g.
+        negation: Whether the sum is multiplied by tanh(w·q + b), which is negative for questions that ask for what does not fit;
+            s is as with ``similarity``.
 
     >>> from mhgrn.encoders.base import Dims
     >>> from mhgrn.encoders.none import NoGraph
@@ -62,6 +64,7 @@ class KnowledgeAwareQA(nn.Module):
         extra_weights: Sequence[float] = (),
         similarity: float | None = None,
         reads_text: bool = True,
+        negation: bool = False,
     ) -> None:
         super().__init__()
         self.graph_encoder = graph_encoder
@@ -69,6 +72,10 @@ class KnowledgeAwareQA(nn.Module):
         self.dropout = Dropout(dropout)
         self.extra_weights = nn.Parameter(torch.tensor(extra_weights)) if extra_weights else None
         self.similarity = nn.Parameter(torch.tensor(similarity)) if similarity is not None else None
+        self.negation = nn.Linear(sentence_dim // 4, 1) if negation else None
+        if self.negation is not None:  # every question is taken as an ordinary one at first
+            nn.init.zeros_(self.negation.weight)
+            nn.init.constant_(self.negation.bias, 2.0)
         self.score: nn.Module | None = None
         if not graph_encoder.uses_text:
             return
@@ -104,7 +111,14 @@ class KnowledgeAwareQA(nn.Module):
             parts.append(extra @ self.extra_weights)
         if self.similarity is not None:
             parts.append(self.similarity * s.view(len(s), 4, -1)[:, 2].mean(1))  # the mean of q∘a is the cosine
-        return Scores(torch.stack(parts).sum(0), encoding)
+        score = torch.stack(parts).sum(0)
+        return Scores(score if self.negation is None else score * self.sign(s), encoding)
+
+    def sign(self, s: Tensor) -> Tensor:
+        """The factor of the score, from -1 to 1: negative if the question asks for what does not fit; s [G, S] -> [G]."""
+        if self.negation is None:
+            return torch.ones(len(s), dtype=s.dtype, device=s.device)
+        return torch.tanh(self.negation(s.view(len(s), 4, -1)[:, 0])[:, 0])
 
 
 def build_model(config: Config, encoder: TextEncoder, feature_dim: int, num_relations: int) -> KnowledgeAwareQA:
@@ -145,6 +159,8 @@ def _dims(config: Config, encoder: TextEncoder, feature_dim: int, num_relations:
     query_dim = encoder.sentence_dim
     if config.score_similarity is not None and encoder.encoding != "separate":
         raise UserError("score_similarity needs text.encoding=separate: a pair has no vectors of question and choice.")
+    if config.score_negation and encoder.encoding != "separate":
+        raise UserError("score_negation needs text.encoding=separate: a pair has no vector of the question alone.")
     if config.graph_query == "question":
         if encoder.encoding != "separate":
             raise UserError("graph_query=question needs text.encoding=separate: a pair has no vector of the question alone.")
@@ -162,9 +178,9 @@ def physical_memory() -> float:
 
 def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
     """An untrained model with given widths."""
-    settings = config.encoder_settings
+    settings, kind = config.encoder_settings, graph_encoders.load(config.graph_encoder)
     return KnowledgeAwareQA(
-        graph_encoders.load(config.graph_encoder)(dims, settings),
+        kind(dims, settings),
         sentence_dim,
         dims.sentence_dim,
         config.score,
@@ -172,8 +188,9 @@ def assemble(config: Config, sentence_dim: int, dims: Dims) -> KnowledgeAwareQA:
         config.score_dropout,
         getattr(settings, "initial_scale", "level"),
         () if config.likelihood.model is None else (config.likelihood.initial_weight,),
-        config.score_similarity if graph_encoders.load(config.graph_encoder).uses_text else None,
+        config.score_similarity if kind.uses_text else None,
         config.score_text,
+        config.score_negation and kind.uses_text,
     )
 
 

@@ -275,6 +275,8 @@ def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
         return PreparedData.load(data)
     about = read_about(folder)
     stored, fingerprint = about["data"].get("folder", "?"), about["data"].get("fingerprint")
+    if not stored:
+        raise UserError(f"the data of {folder} is not stored with it; name a folder of prepared questions with --data.")
     missing = f"the data of {folder} was at {shortened(Path(stored))}, which does not exist; name its folder with --data."
     found = _loaded(places(folder, about.get("relative", {}).get("data"), stored), PreparedData.load, missing)
     return next((prepared for prepared in found if prepared.fingerprint == fingerprint), found[-1])

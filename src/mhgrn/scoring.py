@@ -4,9 +4,11 @@ A statement is a question with one of its choices. Its text becomes a vector s, 
 :class:`~mhgrn.batching.graph_batch.GraphBatch`, and the model gives it a score, the logit of the choice.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from sys import getsizeof
+from threading import Lock
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -27,6 +29,7 @@ CPU = torch.device("cpu")
 TIED = 1e-5  # probabilities whose ratio is nearer to 1 are equal: the last digits of a score depend on the batch
 GROUP_COST = 32  # of running the text encoder once, in tokens
 GROUP_TOKENS = 2048  # of texts encoded at once; bounds the memory
+PACKED_TOKENS = 512  # of texts encoded at once without padding; more are not faster
 MEMORIZED = 256 << 20  # bytes of texts and their vectors
 ENTRY = 500  # bytes of a memorized text beside its letters and its vector
 
@@ -162,15 +165,21 @@ class Scorer:
 class TextMemory:
     """Encodes the texts of many questions; a text that occurs again is not encoded again.
 
-    For encoders that encode the stem and the choice separately. Others encode every pair.
+    For encoders that encode the stem and the choice separately. Others encode every pair. Any number of threads may use it.
+
+    Args:
+        scorer: Encodes the texts.
+        most: Bytes of texts and vectors to keep; those that were not used for longest are dropped. By default 256 MB.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, most: int | None = None) -> None:
         self.scorer, self.encoder = scorer, scorer.run.encoder
         graph_encoder = scorer.run.model.graph_encoder
         self._is_used = graph_encoder.uses_text and not graph_encoder.uses_tokens and self.encoder.encoding == "separate"
         self._uses_text = graph_encoder.uses_text
-        self._known: dict[str, tuple[Tensor, bool]] = {}  # a text's vector, and whether the text was truncated
+        self._most = MEMORIZED if most is None else most
+        self._known: OrderedDict[str, tuple[Tensor, bool]] = OrderedDict()  # a text's vector, and whether it was truncated
+        self._lock = Lock()
         self.bytes = 0  # of the memorized texts and vectors
 
     def text(self, stems: Sequence[str], choices: Sequence[str]) -> tuple[TextVectors, list[bool]]:
@@ -179,20 +188,46 @@ class TextMemory:
             pairs = zip(stems, choices, strict=True)
             truncated = self.encoder.are_truncated(list(pairs)) if self._uses_text else [False] * len(stems)
             return self.scorer.text(stems, choices), truncated
-        if self.bytes > MEMORIZED:
-            self._known, self.bytes = {}, 0
-        self._add({*stems, *choices} - self._known.keys())
-        q, a = ([self._known[text] for text in side] for side in (stems, choices))
+        texts = {*stems, *choices}
+        known = self._recall(texts)
+        new = self._encoded(texts - known.keys())
+        self._memorize(new)
+        known |= new
+        q, a = ([known[text] for text in side] for side in (stems, choices))
         vectors = match(*(torch.stack([vector for vector, _ in side]) for side in (q, a)))
         return TextVectors(vectors), [one or other for (_, one), (_, other) in zip(q, a, strict=True)]
 
-    def _add(self, texts: set[str]) -> None:
+    def _recall(self, texts: set[str]) -> dict[str, tuple[Tensor, bool]]:
+        with self._lock:
+            known = {text: self._known[text] for text in texts if text in self._known}
+            for text in known:
+                self._known.move_to_end(text)
+            return known
+
+    def _encoded(self, texts: set[str]) -> dict[str, tuple[Tensor, bool]]:
         ordered, most = sorted(texts), self.encoder.settings.max_length
         lengths = [len(tokens) for tokens in self.encoder.tokenizer(ordered)["input_ids"]] if ordered else []
-        for group in group_by_length([min(length, most) for length in lengths]):
+        found: dict[str, tuple[Tensor, bool]] = {}
+        group_texts = pack_by_length if self.encoder.is_packed else group_by_length
+        for group in group_texts([min(length, most) for length in lengths]):
             vectors = self.encoder.embed([ordered[i] for i in group]).float()
-            self._known |= {ordered[i]: (vector, lengths[i] > most) for i, vector in zip(group, vectors, strict=True)}
-            self.bytes += vectors.nbytes + sum(getsizeof(ordered[i]) + ENTRY for i in group)
+            # a copy, because a part of a tensor keeps all of it in memory
+            found |= {ordered[i]: (vector.clone(), lengths[i] > most) for i, vector in zip(group, vectors, strict=True)}
+        return found
+
+    def _memorize(self, new: dict[str, tuple[Tensor, bool]]) -> None:
+        with self._lock:
+            for text, (vector, is_truncated) in new.items():
+                if text not in self._known:
+                    self._known[text] = vector, is_truncated
+                    self.bytes += _entry_bytes(text, vector)
+            while self.bytes > self._most:
+                text, (vector, _) = self._known.popitem(last=False)
+                self.bytes -= _entry_bytes(text, vector)
+
+
+def _entry_bytes(text: str, vector: Tensor) -> int:
+    return vector.nbytes + getsizeof(text) + ENTRY
 
 
 def group_by_length(lengths: Sequence[int]) -> list[list[int]]:
@@ -219,6 +254,23 @@ def group_by_length(lengths: Sequence[int]) -> list[list[int]]:
         size = max(1, GROUP_TOKENS // distinct[end - 1])
         groups[:0] = [part[i : i + size] for i in range(0, len(part), size)]
         end = start
+    return groups
+
+
+def pack_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Group texts, shortest first, for an encoder that needs no padding.
+
+    >>> pack_by_length([3, 500, 3, 4])
+    [[0, 2, 3], [1]]
+    """
+    groups: list[list[int]] = []
+    tokens = PACKED_TOKENS
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        tokens += lengths[i]
+        if tokens > PACKED_TOKENS:
+            groups.append([])
+            tokens = lengths[i]
+        groups[-1].append(i)
     return groups
 
 

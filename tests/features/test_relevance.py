@@ -14,7 +14,7 @@ from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.errors import UserError
 from mhgrn.features import NameFeatures, Relevance
-from mhgrn.inference import QuestionAnswerer
+from mhgrn.inference import Asked, QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run
@@ -83,7 +83,7 @@ def test_vectors_of_questions_are_cached_with_the_data(
 
 def relevance_by_name(qa: QuestionAnswerer, stem: str, choices: list[str], facts: Any = ()) -> dict[str, float]:
     """ρ of the concepts in the graph of the first choice, as the model gets it."""
-    read = qa._prepare([Question.asked(stem, choices)], qa._knowledge_with(facts), TextMemory(qa.scorer))
+    read = qa._prepare([Asked(Question.asked(stem, choices))], qa._knowledge_with(facts), TextMemory(qa.scorer))
     batch = read.graphs.batch
     assert batch.relevance is not None
     first = (batch.batch == 0).nonzero()[:, 0].tolist()

@@ -155,12 +155,12 @@ def test_the_description_counts_what_was_made(starter: KnowledgeGraph, made: Pat
     assert about["options"]["count"] == COUNT
     assert about["hidden"] == sum("hide" in row for row in rows)
     assert abs(about["hidden"] / COUNT - 0.5) < 0.1
-    assert about["hops"] == Counter(str(len(row["made_from"]["facts"])) for row in rows)
+    assert about["kinds"] == Counter({1: "fact", 2: "path"}[len(row["made_from"]["facts"])] for row in rows)
     used = Counter(s for row in rows for s in row["made_from"]["distractors"] if s)
     assert about["distractors"] == used
     assert set(used) == set(STRATEGIES)
     assert min(used.values()) > COUNT / 2
-    assert {abs(count - COUNT / 2) <= COUNT / 10 for count in about["hops"].values()} == {True}
+    assert {abs(count - COUNT / 2) <= COUNT / 10 for count in about["kinds"].values()} == {True}
 
 
 def test_no_relation_dominates(made: Path) -> None:
@@ -199,7 +199,7 @@ def test_prepare_reads_the_questions_and_hides_their_facts(starter: KnowledgeGra
 def test_one_strategy_is_used_for_all_wrong_choices(starter: KnowledgeGraph, tmp_path: Path, distractors: str) -> None:
     made = synthesize(starter, tmp_path / "made", count=100, distractors=distractors, hops=[1], hide=0, split=(1, 0, 0))
     assert made.about["distractors"][distractors] > 350
-    assert made.about["hops"] == {"1": 100}
+    assert made.about["kinds"] == {"fact": 100}
     assert made.about["hidden"] == 0
 
 

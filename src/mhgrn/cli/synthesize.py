@@ -21,6 +21,12 @@ def synthesize(
         str, typer.Option(help="How wrong choices are found: random, same-relation, near-graph, near-text or mixed.")
     ] = "mixed",
     hide: Annotated[float, typer.Option(help="Share of the questions whose facts are hidden from their own subgraphs.")] = 0.5,
+    combined: Annotated[
+        float, typer.Option(help="Share of the questions about one fact that say a second one; wrong choices fit the first.")
+    ] = 0.0,
+    negated: Annotated[
+        float, typer.Option(help="Share of the questions about one fact that ask for what does not fit, where the graph allows.")
+    ] = 0.0,
     split: Annotated[str, typer.Option(metavar="TRAIN,DEV,TEST", help="Shares of the splits.")] = "0.96,0.02,0.02",
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives other questions.")] = 0,
     temperature: Annotated[
@@ -43,6 +49,8 @@ def synthesize(
         hops=_numbers("--hops", hops, int, "1,2"),
         distractors=distractors,
         hide=hide,
+        combined=combined,
+        negated=negated,
         split=_numbers("--split", split, float, "0.96,0.02,0.02"),
         seed=seed,
         temperature=temperature,
@@ -56,7 +64,7 @@ def synthesize(
         return
     show(f"{output}: {', '.join(f'{size:,} {name}' for name, size in about['splits'].items())} questions")
     show(f"  hidden facts: {about['hidden']:,} questions")
-    for title in ("hops", "distractors", "relations"):
+    for title in ("kinds", "distractors", "relations"):
         counts = list(about[title].items())
         more = f", and {len(counts) - 8} more" if len(counts) > 8 else ""
         show(f"  {title}: {', '.join(f'{name} {number:,}' for name, number in counts[:8])}{more}")

@@ -24,8 +24,10 @@ from mhgrn.text.tuned import read_about as read_tuning
 from mhgrn.text.tuning import TuneOptions, tune
 
 TUNING_SHARE = 0.65  # of the time; the rest is for questions and training
-QUESTIONS = SynthesisOptions(count=20_000, hops=(1, 2), distractors="mixed", hide=0.5, split=(0.95, 0.05, 0.0))
-TRAINING = {"epochs": 3, "patience": 3, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3}
+QUESTIONS = SynthesisOptions(
+    count=12_000, hops=(1,), distractors="random", combined=0.6, negated=0.15, hide=0.5, split=(0.95, 0.05, 0.0)
+)
+TRAINING = {"epochs": 2, "patience": 2, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3}
 
 
 def commonsense_folder() -> Path:

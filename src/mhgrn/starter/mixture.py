@@ -2,7 +2,8 @@
 
 The hand-written questions have wrong choices that were picked to mislead. A model that sees only those learns to distrust what is
 similar and what is connected. So it also sees the same questions with ordinary wrong choices, the same without the graph's facts
-about the answer, as for an answer that the graph does not know, and questions that are made from the facts of the graph.
+about the answer, as for an answer that the graph does not know, and questions that are made from the facts of the graph, some of
+which ask for what does not fit.
 """
 
 import json
@@ -19,6 +20,7 @@ from mhgrn.synthesis import SynthesisOptions, synthesize
 Row = dict[str, Any]
 LETTERS = "ABCDE"
 SYNTHESIZED = SynthesisOptions(count=8_000, distractors="random", hide=0.5, split=(1.0, 0.0, 0.0))
+NEGATED = SynthesisOptions(count=7_000, choices=4, hops=(1,), distractors="random", hide=0.3, negated=1.0, split=(1.0, 0.0, 0.0))
 ISOLATED = 3  # copies of the questions whose answer the graph does not know
 
 
@@ -84,7 +86,8 @@ def mixture(source: Path, graph: KnowledgeGraph, folder: Path) -> None:
         unknown = with_ordinary_choices(train, names, 200 + copy, f"-unknown-{copy + 1}")
         rows += [row | {"hide": _facts_about(graph, answer_of(row))} for row in unknown]
     asked = {tuple(fact) for row in [*dev, *test] for fact in row["support"]}
-    rows += [row for row in _synthesized(graph, folder) if not any(_spaced(fact) in asked for fact in row["made_from"]["facts"])]
+    made = [*_synthesized(graph, folder, SYNTHESIZED), *_negated(graph, folder)]
+    rows += [row for row in made if not any(_spaced(fact) in asked for fact in row["made_from"]["facts"])]
     write_rows(folder / "train.jsonl", rows)
     write_rows(folder / "dev.jsonl", [*dev, *ordinary(dev, train, "dev")])
     write_rows(folder / "test.jsonl", test)
@@ -100,9 +103,14 @@ def _facts_about(graph: KnowledgeGraph, name: str) -> list[list[str]]:
     return [list(fact) for fact in graph.facts_of(concept)[:MOST_HIDDEN]] if concept in graph else []
 
 
-def _synthesized(graph: KnowledgeGraph, folder: Path) -> list[Row]:
-    synthesize(graph, folder / "synthesized", SYNTHESIZED)
+def _synthesized(graph: KnowledgeGraph, folder: Path, options: SynthesisOptions) -> list[Row]:
+    synthesize(graph, folder / "synthesized", options)
     return read_rows(folder / "synthesized" / "train.jsonl")
+
+
+def _negated(graph: KnowledgeGraph, folder: Path) -> list[Row]:
+    rows = _synthesized(graph, folder, NEGATED)
+    return [row | {"id": f"{row['id']}-negated"} for row in rows if row["made_from"]["kind"] == "negated"]
 
 
 def _spaced(fact: Sequence[str]) -> tuple[str, str, str]:

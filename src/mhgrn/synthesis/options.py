@@ -27,6 +27,10 @@ class SynthesisOptions:
         distractors: How wrong choices are found: ``random``, ``same-relation``, ``near-graph``, ``near-text``, or ``mixed``, which
             uses all of them.
         hide: Share of the questions whose facts are hidden from their own subgraphs.
+        combined: Share of the questions about one fact that also say a second fact of the answer. Up to three wrong choices fit the
+            first fact only, as in CommonsenseQA. Fewer are made where the graph has no such choices.
+        negated: Share of the questions about one fact that ask for what does not fit, "Where would you not find a fish?". The other
+            choices fit. Fewer are made where the graph has too few choices that fit.
         split: Shares of train, dev and test. Their sum is 1; a split with a share of 0 is not written.
         seed: The same graph, options and seed give the same questions.
         temperature: Relations are drawn by the number of their facts to this power. 1 draws them as often as they occur, 0 equally
@@ -45,6 +49,8 @@ class SynthesisOptions:
     hops: Sequence[int] = (1, 2)
     distractors: str = MIXED
     hide: float = 0.5
+    combined: float = 0.0
+    negated: float = 0.0
     split: Sequence[float] = (0.96, 0.02, 0.02)
     seed: int = 0
     temperature: float = 0.5
@@ -65,7 +71,7 @@ class SynthesisOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise UserError(f"{name} is {shortened(value)}; it should be an integer from {low:,} to {high:,}.")
-        for name in ("hide", "temperature"):
+        for name in ("hide", "combined", "negated", "temperature"):
             if not _is_share(value := getattr(self, name)):
                 raise UserError(f"{name} is {shortened(value)}; it should be a number from 0 to 1.")
         if not isinstance(self.hops, Sequence) or not self.hops or not all(hop in (1, 2) for hop in self.hops):

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from mhgrn.progress import bar
 from mhgrn.synthesis.kernels import Drawn, Material, draw, support
 from mhgrn.synthesis.material import material
 from mhgrn.synthesis.options import STRATEGIES, SynthesisOptions
-from mhgrn.synthesis.wording import Writer
+from mhgrn.synthesis.wording import Plan, Writer
 
 MARKER = "synthesis.json"
 HOLDS = ("train.jsonl", "dev.jsonl", "test.jsonl")
@@ -79,26 +78,28 @@ def synthesize(
             f"{graph.folder or 'the graph'} has no facts to ask about: the concepts of a fact need {options.min_degree} neighbors"
             f" (min_degree), {options.max_words} words at most (max_words), and no common word."
         )
-    writer = Writer(graph, options.hide)
+    writer = Writer(graph, found, options)
     division = _Division(sizes, Random(options.seed))
-    counts: dict[str, Counter[str]] = {"hops": Counter(), "relations": Counter(), "distractors": Counter()}
+    counts: dict[str, Counter[str]] = {"kinds": Counter(), "relations": Counter(), "distractors": Counter()}
     hidden = made = 0
     with new_folder(target, MARKER, HOLDS) as partial, ExitStack() as files:
         outputs = {s: files.enter_context((partial / f"{s}.jsonl").open("w", encoding="utf-8", newline="")) for s in sizes}
         with bar("making questions", options.count) as advance:
             drawing = _Drawing(found, _weights(graph, found, facts), options)
             for drawn, i in drawing.questions():
-                split = division.split_of(_pairs(drawn, i, len(graph)))
+                plan = writer.plan(drawn, i)
+                split = division.split_of(_pairs(plan, len(graph)))
                 if split is None:
                     continue
                 drawing.keep(drawn, i)
                 made += 1
-                row = writer.row(drawn, i)
+                row = writer.row(plan, int(drawn.draw[i]))
                 outputs[split].write(json.dumps({"id": f"s{made}", **row}, ensure_ascii=False) + "\n")
                 about = row["made_from"]
                 hidden += about["hidden"]
-                counts["hops"][str(len(about["facts"]))] += 1
-                counts["relations"][" ".join(relation for _, relation, _ in about["facts"])] += 1
+                made_of = about["facts"][: 1 if plan.kind == "negated" else 2]
+                counts["kinds"][plan.kind] += 1
+                counts["relations"][" ".join(relation for _, relation, _ in made_of)] += 1
                 counts["distractors"].update(filter(None, about["distractors"]))
                 advance(made)
         if made < options.count:
@@ -257,7 +258,6 @@ class _Division:
         return split
 
 
-def _pairs(drawn: Drawn, i: int, size: int) -> list[int]:
+def _pairs(plan: Plan, size: int) -> list[int]:
     """The pairs of concepts of a question's facts, as numbers."""
-    concepts = [int(column[i]) for column in (drawn.known, drawn.middle, drawn.answer) if column[i] >= 0]
-    return [min(a, b) * size + max(a, b) for a, b in pairwise(concepts)]
+    return [min(start, end) * size + max(start, end) for start, _, end in plan.edges]

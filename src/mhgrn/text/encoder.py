@@ -1,11 +1,12 @@
 """Text encoders: their base class, and the vectors they give of texts and statements."""
 
 import contextlib
+import copy
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from xxhash import xxh64
 from mhgrn.errors import UserError, shortage
 from mhgrn.printing import shortened, shown
 from mhgrn.progress import track
+from mhgrn.text.packed import TextPrecision, check_precision, packed
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tokenizer import SharedTokenizer
 from mhgrn.text.tokens import Tokens
@@ -23,6 +25,13 @@ BATCH = 64
 IGNORED_CONFIG = ("transformers_version", "torch_dtype", "dtype", "architectures")  # entries that say how a model was saved
 SINGLE_SEPARATOR = ("fairseq", "no_extra_sep")  # input formats
 COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # their first two positions are unused
+
+SAMPLE = (  # texts that show which numbers within a model are large
+    "Which tool does a gardener use in spring?",
+    "After the long winter the river rose quickly, so the farmers moved their sheep to a higher meadow behind the old mill.",
+    "bridge",
+    "to peel an apple",
+)
 
 
 class Pretrained(NamedTuple):
@@ -58,6 +67,8 @@ class TextEncoder(nn.Module):
 
     name: ClassVar[str]
     folder: Path | None = None  # the folder that the model was loaded from, if a user named it
+    precision: TextPrecision = "float32"  # of an encoder for answering, see ``for_answering``
+    _packed: Callable[..., Any] | None = None  # the forward pass without padding
 
     def __init__(self, settings: TextEncoderSettings) -> None:
         super().__init__()
@@ -80,6 +91,35 @@ class TextEncoder(nn.Module):
     def load(self) -> Pretrained:
         """Load the tokenizer and the model."""
         raise NotImplementedError
+
+    def for_answering(self, precision: TextPrecision = "float32") -> Self:
+        """An encoder with the same weights that is faster on a processor and cannot be trained.
+
+        It computes no padding, if the model is a BERT or a RoBERTa. Other models, and other devices, compute as before.
+
+        Args:
+            precision: ``"float32"``: vectors equal those of this encoder up to rounding. ``"int8"``: matrices are multiplied in 8
+                bits; the cosine distance of vectors is at most about 0.01.
+
+        Raises:
+            UserError: The precision is unknown, or is ``"int8"`` and the model or the processor is of another kind.
+        """
+        check_precision(precision)
+        forward = packed(self.model, precision, self.tokenizer(list(SAMPLE), padding=True, return_tensors="pt"))
+        if forward is None and precision != "float32":
+            kind = shortened(getattr(self.model.config, "model_type", "another model"))
+            raise UserError(
+                f"text_precision={precision} needs a text encoder like BERT, but {shortened(self.settings.encoder)} is of the"
+                f" type {kind}; use float32."
+            )
+        made = copy.copy(self)
+        made.precision, made._packed = precision, forward
+        return made
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether texts are encoded without padding."""
+        return self._packed is not None and self.model.device.type == "cpu"
 
     @property
     def files(self) -> Path | None:
@@ -131,7 +171,7 @@ class TextEncoder(nn.Module):
         }
         without_effect = ("encoder", "encoding", "pooling", "input_format", "frozen_epochs", "frozen_dropout", "learning_rate")
         others = {name: value for name, value in self.settings.differing().items() if name not in without_effect}
-        return stored | others
+        return stored | others | ({} if self.precision == "float32" else {"precision": self.precision})
 
     def _weights_fingerprint(self) -> str:
         digest = hashlib.sha256(json.dumps(self._model_config, sort_keys=True, default=str).encode())
@@ -167,8 +207,10 @@ class TextEncoder(nn.Module):
         return self._encoded(scaled, hidden, inputs)
 
     def _run(self, inputs: Any) -> Any:
+        forward = self._packed if self.is_packed and not torch.is_grad_enabled() else self.model
+        assert forward is not None
         try:
-            return self.model(**inputs)
+            return forward(**inputs)
         except IndexError:
             raise UserError(
                 f"the text encoder {shortened(self.settings.encoder)} is damaged: its tokenizer has tokens that its weights lack."

@@ -23,7 +23,8 @@ from mhgrn.errors import UserError
 from mhgrn.explain import ReasoningPath, to_path
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.index import ConceptIndex
-from mhgrn.inference import Answer, QuestionAnswerer, _distinct
+from mhgrn.inference import Answer, QuestionAnswerer
+from mhgrn.inference.asked import distinct_names
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import Fact
 from mhgrn.model import build_model
@@ -132,9 +133,9 @@ def test_attention_is_plain_data(qa: QuestionAnswerer) -> None:
     assert "attention" not in qa.ask(*ASKED).to_dict()
 
 
-def test_names_of_repeated_choices_are_distinct() -> None:
-    assert _distinct(Question("", "?", ("bus", "bus", "car"))) == ["bus (A)", "bus (B)", "car"]
-    assert _distinct(Question("", "?", ("bus", "bus", "bus (A)"))) == ["bus (A)", "bus (B)", "bus (A) (C)"]
+def test_names_of_repeated_choices_aredistinct_names() -> None:
+    assert distinct_names(Question("", "?", ("bus", "bus", "car"))) == ["bus (A)", "bus (B)", "car"]
+    assert distinct_names(Question("", "?", ("bus", "bus", "bus (A)"))) == ["bus (A)", "bus (B)", "bus (A) (C)"]
 
 
 def test_a_model_without_a_graph_has_nothing_to_explain(
@@ -373,8 +374,7 @@ def test_memorized_texts_are_bounded_in_bytes(qa: QuestionAnswerer, monkeypatch:
         with torch.inference_mode():
             memory.text([f"Where is {number}?"] * 2, [f"{number} " * 5000, "sea"])
         sizes.append(memory.bytes)
-    assert 30_000 < max(sizes) < 60_000
-    assert min(sizes) > 10_000
+    assert 10_000 < max(sizes) <= 30_000
 
 
 Asked = tuple[str, list[str], list[tuple[str, str, str]]]

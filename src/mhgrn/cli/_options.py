@@ -16,7 +16,6 @@ Dataset = Annotated[
     str | None,
     typer.Option("--dataset", help="How to read the questions: a known dataset's name or a YAML file.", show_default=False),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.", show_default=False)]
 NamedRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter` or `commonsense`.", show_default=False)
 ]
@@ -95,3 +94,7 @@ MaxArrows = Annotated[
     int, typer.Option("--max-arrows", min=1, help="Largest number of arrows. One arrow stands for all relations of its ends.")
 ]
 Device = Annotated[str, typer.Option("--device", help="Where the model computes, for example cpu or cuda.")]
+TextPrecision = Annotated[
+    Literal["float32", "int8"],
+    typer.Option("--text-precision", help="Of the text encoder. int8 is faster on a processor and changes probabilities a little."),
+]

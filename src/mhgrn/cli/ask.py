@@ -4,7 +4,17 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Device, NamedRun, RunEncoder, RunFeatures, RunGraph
+from mhgrn.cli._options import (
+    AllowDownload,
+    AllowPickle,
+    AsJson,
+    Device,
+    NamedRun,
+    RunEncoder,
+    RunFeatures,
+    RunGraph,
+    TextPrecision,
+)
 from mhgrn.cli._output import show, show_json
 
 PANEL = "Ask"
@@ -25,6 +35,15 @@ def ask(
             show_default=False,
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="HEAD,RELATION,TAIL",
+            help="A fact of the graph to leave out for this answer. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths to show, best first.")] = 3,
     effects: Annotated[
         bool, typer.Option(help="Show the answer's probability without each fact shown, and without the graph.")
@@ -38,6 +57,7 @@ def ask(
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
     device: Device = "cpu",
+    text_precision: TextPrecision = "float32",
     as_json: AsJson = False,
 ) -> None:
     """Answer a question and show the facts behind the answer."""
@@ -47,11 +67,11 @@ def ask(
     if attention and not as_json:
         raise UserError("--attention is printed as JSON only; add --json.")
     asked = Question.asked(question, choice or [])
-    facts = [_fact(text) for text in fact or []]
+    facts, left_out = ([_fact(text) for text in given or []] for given in (fact, without))
     from mhgrn.starter import load
 
-    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle)
-    answer = qa.answer(asked, facts, paths=paths, effects=effects, attention=attention)
+    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
+    answer = qa.answer(asked, facts, without=left_out, paths=paths, effects=effects, attention=attention)
     if as_json:
         show_json(answer.to_dict())
     else:

@@ -1,18 +1,19 @@
 """mhgrn compare: the questions that two runs answer differently."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFolder, RunGraph, Split
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, NamedRun, RunData, RunEncoder, RunGraph, Split
 from mhgrn.cli._output import show, show_json
 
 PANEL = "Train"
 
 
 def compare(
-    run_a: RunFolder,
-    run_b: RunFolder,
+    run_a: NamedRun,
+    run_b: NamedRun,
     split: Split = "dev",
     most: Annotated[int, typer.Option(min=0, help="Largest number of questions to explain.")] = 20,
     data: RunData = None,
@@ -24,8 +25,9 @@ def compare(
 ) -> None:
     """List the questions that two runs answer differently, with both explanations."""
     from mhgrn.comparison import compare as compare_runs
+    from mhgrn.starter import find_run
 
-    found = compare_runs(run_a, run_b, split, most, data, kg, encoder, allow_download, allow_pickle)
+    found = compare_runs(Path(find_run(run_a)), Path(find_run(run_b)), split, most, data, kg, encoder, allow_download, allow_pickle)
     if as_json:
         show_json(found.to_dict())
         return

@@ -1,13 +1,15 @@
 """mhgrn eval: measure a run's accuracy."""
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, RunData, RunEncoder, RunFeatures, RunFolder, RunGraph, Split
+from pathlib import Path
+
+from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, NamedRun, RunData, RunEncoder, RunFeatures, RunGraph, Split
 from mhgrn.cli._output import show, show_json
 
 PANEL = "Train"
 
 
 def eval(
-    run: RunFolder,
+    run: NamedRun,
     split: Split = "test",
     data: RunData = None,
     kg: RunGraph = None,
@@ -20,7 +22,9 @@ def eval(
     """Measure a run's accuracy on a split of prepared data."""
     from mhgrn.progress import say
     from mhgrn.runs import Run, find_data
+    from mhgrn.starter import find_run
 
+    run = Path(find_run(run))
     loaded = find_data(run, data)
     loaded.answered_split(split)
     from mhgrn.training.evaluation import evaluate

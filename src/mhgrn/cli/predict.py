@@ -16,6 +16,7 @@ from mhgrn.cli._options import (
     RunEncoder,
     RunFeatures,
     RunGraph,
+    TextPrecision,
     file_to_write,
 )
 from mhgrn.cli._output import show_written
@@ -50,6 +51,7 @@ def predict(
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 64,
     device: Device = "cpu",
+    text_precision: TextPrecision = "float32",
     force: Force = False,
 ) -> None:
     """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""
@@ -67,7 +69,7 @@ def predict(
         raise UserError(f"{questions} contains no questions.")
     from mhgrn.starter import load
 
-    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle)
+    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     rows: list[dict[str, Any]] = []
     answers = qa.ask_many(asked, batch_size=batch_size, paths=paths, effects=effects)
     for question, answer in zip(asked, answers, strict=True):

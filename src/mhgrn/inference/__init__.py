@@ -1,0 +1,8 @@
+"""Answer questions with a trained run: one at a time or in batches, with paths and effects, and with changes of the graph."""
+
+from mhgrn.inference.answer import Answer
+from mhgrn.inference.answerer import QuestionAnswerer
+from mhgrn.inference.asked import Asked, WrongOption
+from mhgrn.inference.contrast import Contrast, ContrastFact
+
+__all__ = ["Answer", "Asked", "Contrast", "ContrastFact", "QuestionAnswerer", "WrongOption"]

@@ -1,0 +1,108 @@
+"""An answer with the facts behind it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict
+
+from mhgrn.explain import ReasoningPath
+from mhgrn.inference.contrast import Contrast
+from mhgrn.printing import printable, shortened
+
+PRINTED = 0.001  # the last printed digit of a probability
+OPTIONAL = ("attention", "subgraph", "contrast")  # not in the JSON unless they were asked for
+WIDEST = 60  # characters of the column of choices
+
+
+class Concepts(TypedDict):
+    """The concepts that were found in the question, and in each choice."""
+
+    question: list[str]
+    choices: dict[str, list[str]]
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """An answer with the facts behind it. ``print(answer)`` shows it as text.
+
+    Args:
+        question: The question.
+        choice: The choice with the highest probability.
+        probabilities: The probability of every choice.
+        paths: Paths of the graph that lead to the choice, best first; none visits a concept twice. Empty if the model reads no
+            graph, or no concept was found.
+        concepts: The concepts of the graph that were found in the question and in each choice.
+        notes: Remarks, for example that a choice is not in the graph.
+        masses: How the attention of the choice is divided: ``walks``, ``circles``, ``no_path`` and ``itself``; see
+            :mod:`mhgrn.explain.walks`.
+        without_graph: The probability of the choice without the graph, if effects were asked for.
+        attention: The attention weights of all choices, if they were asked for; see :func:`mhgrn.explain.attention`.
+        subgraph: The question's part of the graph, if it was asked for; see :func:`mhgrn.inference.view.view_of`.
+        contrast: The comparison with another choice, if it was asked for.
+
+    >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
+    Where?
+      → sea    75.0%
+        tree   25.0%
+    """
+
+    question: str
+    choice: str
+    probabilities: dict[str, float]
+    paths: list[ReasoningPath]
+    concepts: Concepts
+    notes: list[str] = field(default_factory=list)
+    masses: dict[str, float] | None = None
+    without_graph: float | None = None
+    attention: dict[str, Any] | None = None
+    subgraph: dict[str, Any] | None = None
+    contrast: Contrast | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as JSON values. A path has its facts, its concepts, its text, and each fact as a sentence."""
+        paths = [{**asdict(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
+        answer = {**vars(self), "paths": paths}
+        if self.contrast is not None:
+            facts = [{**asdict(one), "fact": list(one.fact)} for one in self.contrast.facts]
+            answer["contrast"] = {**vars(self.contrast), "facts": facts}
+        return {name: value for name, value in answer.items() if value is not None or name not in OPTIONAL}
+
+    def __repr__(self) -> str:
+        share = self.probabilities[self.choice]
+        return f"Answer(question={shortened(self.question)}, choice={shortened(self.choice)}, probability={share:.3f})"
+
+    def __str__(self) -> str:
+        choices = {choice: printable(choice) for choice in self.probabilities}
+        width = min(max(map(len, choices.values())), WIDEST)
+        lines = [printable(self.question, keep="\n\t")]
+        for choice, probability in sorted(self.probabilities.items(), key=lambda item: -item[1]):
+            mark = "→" if choice == self.choice else " "
+            lines.append(f"  {mark} {choices[choice]:<{width}}  {probability:6.1%}")
+        before = f"{self.probabilities[self.choice]:.1%} →"
+        for path in self.paths:
+            percent = f"{path.probability:.0%}" if path.probability >= 0.005 else "under 1%"
+            share = [f"{percent} of attention"] if path.facts else []
+            up_to = "up to " if len(path.facts) > 2 else ""  # some of the tied walks may visit a concept twice
+            same = [f"one of {up_to}{path.ties:,} such paths"] if path.ties > 1 else []
+            said = f"   ({', '.join(share + same)})" if share + same else ""
+            lines.append(f"    {'because' if self._matters(path) else 'looked at'} {printable(str(path))}{said}")
+            lines += [f"      without {printable(what)}: {before} {after}" for what, after in _shown_effects(path)]
+        if self.without_graph is not None:
+            lines.append(f"    without the graph: {before} {self.without_graph:.1%}")
+        return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
+
+    def _matters(self, path: ReasoningPath) -> bool:
+        """Whether the answer is less probable without the path, by as much as is printed."""
+        return bool(path.facts) and path.without_path is not None and self.probabilities[self.choice] - path.without_path >= PRINTED
+
+
+def _shown_effects(path: ReasoningPath) -> list[tuple[str, str]]:
+    """What is removed, and the probability without it; one line if all facts of a path have the same effect."""
+    left = [f"{after:.1%}" for after in path.without or []]
+    if not left or path.without_path is None:
+        return []
+    whole = [("this path", f"{path.without_path:.1%}")] if len(left) > 1 else []
+    if len({*left, *(after for _, after in whole)}) == 1:
+        return [("this path" if whole else "this fact", left[0])]
+    if len(set(left)) == 1:
+        return [("either fact" if len(left) == 2 else "any one of these facts", left[0]), *whole]
+    names = [f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " ") for fact in path.facts]
+    return [*zip(names, left, strict=False), *whole]

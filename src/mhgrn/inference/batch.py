@@ -1,0 +1,79 @@
+"""A batch of questions on its way to their answers: before and after the model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.encoders.base import GraphEncoding
+from mhgrn.explain import ReasoningPath
+from mhgrn.grounding.grounder import Grounder
+from mhgrn.inference.asked import Asked
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.scoring import Graphs, TextVectors
+from mhgrn.subgraphs.extract import Extractor, Subgraph
+
+
+class Knowledge(NamedTuple):
+    """A graph with its grounder and subgraph extractor."""
+
+    graph: KnowledgeGraph
+    grounder: Grounder
+    extract: Extractor
+
+
+class Decoded(NamedTuple):
+    paths: list[ReasoningPath]
+    masses: dict[str, float] | None
+    without_graph: float | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch of questions before the model."""
+
+    asked: Sequence[Asked]
+    knowledge: Knowledge
+    found: list[Subgraph]  # as they were extracted
+    subgraphs: list[Subgraph]  # as the model reads them: without the facts that are left out
+    graphs: Graphs
+    text: TextVectors
+    truncated: list[bool]  # whether the text of a statement was truncated
+
+
+@dataclass(frozen=True)
+class Read(Prepared):
+    """A batch of questions after the model. Question q has the statements first[q] … first[q + 1] - 1."""
+
+    first: list[int]
+    batch: GraphBatch  # of ``graphs``, in main memory
+    score: Tensor
+    encoding: GraphEncoding
+    probabilities: list[list[float]]
+    best: list[int]  # the choice of each question
+
+    @cached_property
+    def _feature_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The batch's distinct concepts, and a row of ``graphs.features`` for each."""
+        concepts, node = np.unique(self.batch.concepts.numpy(), return_index=True)
+        row = self.batch.feature_row
+        return concepts, node if row is None else row.numpy()[node]
+
+    def features(self, concepts: Tensor) -> Tensor:
+        """The features of some of the batch's concepts."""
+        known, row = self._feature_rows
+        return self.graphs.features[torch.from_numpy(row[np.searchsorted(known, concepts.numpy())])]
+
+    def relevance(self, altered: GraphBatch, statements: Sequence[int]) -> Tensor:
+        """The relevance of the nodes of altered graphs, each of one of the batch's statements."""
+        assert self.batch.relevance is not None
+        count = int(self.batch.concepts.max()) + 1 if self.batch.num_nodes else 1
+        key, node = (self.batch.batch * count + self.batch.concepts).sort()
+        place = torch.searchsorted(key, torch.tensor(statements)[altered.batch] * count + altered.concepts)
+        return self.batch.relevance[node[place]]

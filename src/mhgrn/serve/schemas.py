@@ -1,0 +1,175 @@
+"""The JSON of requests and answers, as the OpenAPI document describes it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mhgrn.serve.settings import Limits
+
+LIMITS = Limits()
+
+Name = Annotated[str, Field(min_length=1, max_length=LIMITS.name, pattern=r"\S")]
+FactNames = Annotated[
+    list[Name], Field(min_length=3, max_length=3, description="head, relation, tail", examples=[["child", "AtLocation", "school"]])
+]
+Facts = Annotated[list[FactNames], Field(max_length=LIMITS.facts)]
+Choice = Annotated[str, Field(min_length=1, max_length=LIMITS.choice, pattern=r"\S")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class AskBody(_Body):
+    """A question, changes of the graph for this answer, and what the answer should contain."""
+
+    question: str = Field(min_length=1, max_length=LIMITS.question, pattern=r"\S", examples=["Where would a child sit at a desk?"])
+    choices: list[Choice] = Field(
+        min_length=2, max_length=LIMITS.choices, description="distinct texts", examples=[["schoolroom", "patio", "bus"]]
+    )
+    facts: Facts = Field([], description="facts to add to the graph for this answer")
+    without: Facts = Field([], description="facts of the graph to leave out for this answer")
+    graph: bool = Field(True, description="false: answer without the graph")
+    paths: int = Field(3, ge=1, le=LIMITS.paths, description="number of paths to show")
+    effects: bool = Field(True, description="compute the answer's probability without each shown fact and without the graph")
+    subgraph: bool = Field(False, description="return the question's part of the graph")
+    contrast: Choice | None = Field(None, description="another choice to compare the answer with")
+    model: Name | None = Field(None, description="name of a served model; null: the first")
+
+
+class AskManyBody(_Body):
+    questions: list[AskBody] = Field(min_length=1, max_length=LIMITS.questions)
+
+
+class Problem(BaseModel):
+    message: str
+    field: str | None = Field(description="the field that is wrong, for example choices.2")
+    limit: int | None = Field(description="the limit that was exceeded")
+
+
+class ErrorBody(BaseModel):
+    error: Problem
+
+
+class PathBody(BaseModel):
+    entity: str
+    facts: list[list[str]]
+    concepts: list[str]
+    log_weight: float
+    ties: int
+    probability: float
+    without: list[float] | None
+    without_path: float | None
+    sentences: list[str]
+    text: str
+
+
+class NodeBody(BaseModel):
+    name: str
+    label: str
+    role: Literal["question", "choice", "between"]
+    choices: list[int]
+
+
+class EdgeBody(BaseModel):
+    head: int
+    relation: str
+    tail: int
+    sentence: str
+    added: bool
+
+
+class SubgraphBody(BaseModel):
+    nodes: list[NodeBody]
+    edges: list[EdgeBody]
+    left_out: dict[str, int]
+
+
+class StatedFact(BaseModel):
+    fact: list[str]
+    sentence: str
+
+
+class ContrastFactBody(StatedFact):
+    difference_without: float
+
+
+class ContrastBody(BaseModel):
+    this: str
+    other: str
+    difference: float = Field(description="log odds of this against other")
+    facts: list[ContrastFactBody]
+
+
+class AnswerBody(BaseModel):
+    """The JSON of `mhgrn ask --json`."""
+
+    question: str
+    choice: str
+    probabilities: dict[str, float]
+    paths: list[PathBody]
+    concepts: dict[str, Any]
+    notes: list[str]
+    masses: dict[str, float] | None
+    without_graph: float | None
+    subgraph: SubgraphBody | None = None
+    contrast: ContrastBody | None = None
+
+
+class AnswersBody(BaseModel):
+    answers: list[AnswerBody | ErrorBody]
+
+
+class ConceptBody(BaseModel):
+    name: str
+    label: str
+    facts: int
+
+
+class ConceptsBody(BaseModel):
+    concepts: list[ConceptBody]
+
+
+class ConceptFactsBody(BaseModel):
+    name: str
+    label: str
+    total: int
+    facts: list[StatedFact]
+
+
+class RelationBody(BaseModel):
+    name: str
+    sentence: str
+
+
+class RelationsBody(BaseModel):
+    relations: list[RelationBody]
+
+
+class ModelBody(BaseModel):
+    name: str
+    encoder: str
+    graph: dict[str, Any]
+    graph_encoder: str
+    parameters: int
+    training: dict[str, Any]
+    accuracy: dict[str, float]
+
+
+class ModelsBody(BaseModel):
+    models: list[ModelBody]
+    limits: dict[str, int]
+    open_questions: bool
+
+
+class ExampleBody(BaseModel):
+    question: str
+    choices: list[str]
+
+
+class ExamplesBody(BaseModel):
+    examples: list[ExampleBody]
+
+
+class StatusBody(BaseModel):
+    status: str

@@ -220,7 +220,9 @@ def set_up(request: Request) -> Setup:
         )
     if experiment.synthesis is not None and names:
         made = experiment.synthesis
-        notes.append(f"{made.count:,} questions were made from the graph (seed {made.seed}), {made.hide:.0%} with hidden facts.")
+        combined = f", up to {made.combined:.0%} with two facts of the answer" if made.combined else ""
+        hidden = f"{made.hide:.0%} with hidden facts{combined}"
+        notes.append(f"{made.count:,} questions were made from the graph (seed {made.seed}), {hidden}.")
     if any(config.features == TRIPLES for config in configs.values()):
         most = text.max_triples_per_concept
         notes.append(f"Node features are computed from {'all' if most is None else f'at most {most}'} triples of each concept.")

@@ -100,6 +100,9 @@ class Synthesis(Part):
     """Questions that are made from the graph to train on."""
 
     count: int = Field(ge=1, description="number of questions")
+    hops: tuple[int, ...] = Field((1, 2), description="facts of a question")
+    combined: float = Field(0.0, ge=0, le=1, description="share of the questions about one fact that say a second one")
+    distractors: str = Field("mixed", description="how wrong choices are found")
     hide: float = Field(0.5, ge=0, le=1, description="share of the questions whose facts are hidden from their subgraphs")
     seed: int = Field(0, ge=0)
     split: tuple[float, float, float] = Field((0.96, 0.04, 0.0), description="shares of train, dev and test")

@@ -87,8 +87,7 @@ class Sources:
         folder = self.work / "synthesized" / key[:12]
         if not (folder / MADE).is_file():
             say(f"making {synthesis.count:,} questions from the graph …")
-            options = SynthesisOptions(count=synthesis.count, hide=synthesis.hide, seed=synthesis.seed, split=list(synthesis.split))
-            synthesize(graph, folder, options)
+            synthesize(graph, folder, SynthesisOptions(**synthesis.model_dump()))
         return self._prepared("synthesized", folder, Dataset.find(folder), text, None)
 
     def _prepared(self, name: str, source: Path, found: Dataset, text: TextSettings, dataset: str | None) -> PreparedData:

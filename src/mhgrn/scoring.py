@@ -260,7 +260,7 @@ def group_by_length(lengths: Sequence[int]) -> list[list[int]]:
 def pack_by_length(lengths: Sequence[int]) -> list[list[int]]:
     """Group texts, shortest first, for an encoder that needs no padding.
 
-    >>> pack_by_length([3, 500, 3, 4])
+    >>> pack_by_length([3, 510, 3, 4])
     [[0, 2, 3], [1]]
     """
     groups: list[list[int]] = []

@@ -39,6 +39,7 @@ class GraphBatch:
         num_relations: m, reverse relations included.
         feature_row: [N] the row of node features of each node, where nodes share rows.
         relevance: [N] the relevance ρ of each node to the question, for graph encoders that use it.
+        edge_weight: [E] from 0 (absent) to 1 (present), for graph encoders that weigh edges; all present by default.
 
     >>> import numpy as np
     >>> from mhgrn.subgraphs.extract import ANSWER, QUESTION, Subgraph
@@ -58,6 +59,7 @@ class GraphBatch:
     num_relations: int
     feature_row: Tensor | None = None
     relevance: Tensor | None = None
+    edge_weight: Tensor | None = None
 
     @classmethod
     def collate(
@@ -188,6 +190,10 @@ class GraphBatch:
         """Return this batch with the relevance [N] of its nodes."""
         return self._with({"relevance": relevance})
 
+    def with_edge_weight(self, weight: Tensor) -> Self:
+        """Return this batch with the weights [E] of its edges, in the order of ``edge_index``."""
+        return self._with({"edge_weight": weight})
+
     def _with(self, changed: dict[str, Any]) -> Self:
         """Return a shallow copy with other attributes. Unlike ``dataclasses.replace`` it computes no lazy ones."""
         other = copy(self)
@@ -262,7 +268,7 @@ class _CollatedBatch(GraphBatch):
     @classmethod
     def of(cls, **attributes: Any) -> Self:
         batch = cls.__new__(cls)
-        vars(batch).update(feature_row=None, relevance=None, **attributes)
+        vars(batch).update(feature_row=None, relevance=None, edge_weight=None, **attributes)
         return batch
 
     @cached_property

@@ -97,6 +97,7 @@ class GraphEncoder(nn.Module):
     uses_text: ClassVar[bool] = True  # False: no text is encoded, s has width 0, and the encoder computes the whole score
     uses_tokens: ClassVar[bool] = False  # True: ``forward`` gets the text encoder's token states
     uses_relevance: bool = False  # True: ``GraphBatch.relevance`` is set
+    weighs_edges: ClassVar[bool] = False  # True: ``GraphBatch.edge_weight`` is read; weight 0 equals the graph without the edge
     has_paths: ClassVar[bool] = False  # True: walks can be decoded from ``GraphEncoding.traces``
 
     limit_setting: ClassVar[str | None] = None  # the setting that limits what is read, see ``GraphEncoding.cut``

@@ -13,6 +13,7 @@ from mhgrn.nn.components import Component, components
 from mhgrn.nn.conv import MHGRNLayer
 from mhgrn.nn.layers import AttentivePooling, Dropout, Scale, gelu, initialize
 from mhgrn.nn.message_passing import Backend, WalkWeights
+from mhgrn.nn.presence import walk_presence
 from mhgrn.nn.states import States
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
@@ -113,9 +114,11 @@ class WalkCounts(nn.Module):
         first_node = states.exit_node[first]
         cell = exit_graph[first] * m + states.exit_relation[first]
         after = relation.new_zeros(batch.num_nodes).index_fill(0, pooled, 1.0)[states.node]  # weight of what follows a state
+        weight = None if batch.edge_weight is None else batch.edge_weight[torch.from_numpy(batch.edge_order).to(relation.device)]
         score = relation.new_zeros(batch.num_graphs)
         for k in range(K):
-            begun = delta * delta.new_zeros(len(delta)).index_add(0, states.edge_exit, after[states.edge_state])
+            ahead = after[states.edge_state] if weight is None else weight * after[states.edge_state]  # [E]
+            begun = delta * delta.new_zeros(len(delta)).index_add(0, states.edge_exit, ahead)
             counts = begun[first] * start[first_node]
             walks = counts.new_zeros(batch.num_graphs * m).index_add(0, cell, counts).view(-1, m).log1p()
             by_concept = counts.new_zeros(batch.num_nodes).index_add(0, first_node, counts)[asked].log1p()
@@ -142,13 +145,14 @@ class MHGRN(GraphEncoder):
     }
     has_paths = True
     shares_features = True
+    weighs_edges = True
 
     def __init__(self, dims: Dims, settings: MHGRNSettings, backend: Backend = "auto") -> None:
         super().__init__(dims, settings)
         hops, layers = settings.hops, settings.layers
         hidden_dim = settings.hidden_dim
         message_dim, self.out_dim = settings.message_dim or hidden_dim, settings.out_dim or hidden_dim
-        self.hops = hops
+        self.hops, self.walks_from = hops, settings.walks_from
         self.pooled_types = {"answer": (ANSWER,), "question": (QUESTION,), "all": None}[settings.pool]
         self.pool_first_node = settings.pool_first_node_if_no_answer
         if self.pooled_types is not None:
@@ -217,16 +221,23 @@ class MHGRN(GraphEncoder):
         pooled = self._pooled_nodes(batch)
         steps = [self.hops * above for above in reversed(range(len(self.layers)))]  # from a layer's output to a pooled node
         distance = batch.distances(pooled, steps[0]) if steps[0] else None
+        log_weight = presence = None
+        if batch.edge_weight is not None:
+            log_weight, presence = batch.edge_weight.log(), walk_presence(batch.edge_weight, self._starts(batch), batch, self.hops)
         traces = []
         for layer, most, leave in zip(self.layers, steps, prior, strict=True):
             needed = pooled if distance is None or not most else (distance <= most).nonzero()[:, 0]
-            out, trace = layer(h, s, batch, needed, node_log_weight=leave)
+            out, trace = layer(h, s, batch, needed, log_weight, leave, presence)
             traces.append(trace)
             # the next layer does not read the other rows
             h = out if needed is pooled else out.new_zeros(len(h), out.shape[1]).index_copy(0, needed, out)
         g, attention = self.pool(s, h, batch.batch[pooled])
         score = self.counts(traces[-1].weights, batch, pooled, prior[-1]) if self.counts is not None else None
         return GraphEncoding(g, pooled, attention, traces, score=score)
+
+    def _starts(self, batch: GraphBatch) -> Tensor:
+        """[N] whether walks may start at a node."""
+        return batch.node_type == QUESTION if self.walks_from == "question" else torch.ones_like(batch.node_type, dtype=torch.bool)
 
     def _pooled_nodes(self, batch: GraphBatch) -> Tensor:
         if self.pooled_types is None:

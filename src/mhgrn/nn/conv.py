@@ -171,6 +171,7 @@ class MHGRNLayer(nn.Module):
         needed: Tensor | None = None,
         edge_log_weight: Tensor | None = None,
         node_log_weight: Tensor | None = None,
+        presence: Tensor | None = None,
     ) -> tuple[Tensor, LayerTrace]:
         """Compute h' and the attention of the layer.
 
@@ -181,6 +182,7 @@ class MHGRNLayer(nn.Module):
             needed: [n] nodes to compute h' for, ascending; all by default.
             edge_log_weight: [E] added to log α of a walk for each edge it takes.
             node_log_weight: [N] added to log α of a walk for each node it leaves.
+            presence: [K, N] factors of the messages, see :func:`mhgrn.nn.presence.walk_presence`.
 
         Returns:
             h' [n, out_channels] of the needed nodes, and the :class:`LayerTrace`.
@@ -198,6 +200,8 @@ class MHGRNLayer(nn.Module):
             z, log_d = self.messages(sent, weights, batch, needed, *more)  # [K, n, d], [K, n]
         if self.epsilon:
             z = z * torch.sigmoid(log_d - math.log(self.epsilon)).to(z.dtype)[..., None]  # d / (d + ε)
+        if presence is not None:
+            z = z * presence[:, needed, None].to(z.dtype)
         if self.zero_hop:
             z = torch.cat([sent[needed][None], z])  # [1 + K, n, d]
         if self.length_query is None:

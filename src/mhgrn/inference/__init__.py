@@ -1,8 +1,9 @@
 """Answer questions with a trained run: one at a time or in batches, with paths and effects, and with changes of the graph."""
 
+from mhgrn.inference.altered import FactMasks, score_masks
 from mhgrn.inference.answer import Answer
 from mhgrn.inference.answerer import QuestionAnswerer
 from mhgrn.inference.asked import Asked, WrongOption
 from mhgrn.inference.contrast import Contrast, ContrastFact
 
-__all__ = ["Answer", "Asked", "Contrast", "ContrastFact", "QuestionAnswerer", "WrongOption"]
+__all__ = ["Answer", "Asked", "Contrast", "ContrastFact", "FactMasks", "QuestionAnswerer", "WrongOption", "score_masks"]

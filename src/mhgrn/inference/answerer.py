@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from functools import partial
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from mhgrn.compiled.threads import one_ahead
 from mhgrn.encoders._paths import PathEncoder
@@ -27,6 +25,7 @@ from mhgrn.explain import (
 from mhgrn.explain import attention as attention_data
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.statements import BUILDERS
+from mhgrn.inference.altered import altered_scores
 from mhgrn.inference.answer import Answer
 from mhgrn.inference.asked import (
     Asked,
@@ -55,7 +54,6 @@ from mhgrn.subgraphs.prepared import hidden_pairs, statement_builder
 from mhgrn.text.packed import TextPrecision
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
-ALTERED_FACTS = 1_000_000  # in the graphs that are scored at once for effects; bounds the memory
 
 
 class QuestionAnswerer:
@@ -177,10 +175,14 @@ class QuestionAnswerer:
             groups.setdefault(tuple(one.facts), []).append(number)
         answers: dict[int, Answer] = {}
         memory = self._memory()
-        for facts, numbers in groups.items():
-            prepared = self._prepare([asked[number] for number in numbers], self._knowledge_with(facts), memory)
-            answers |= zip(numbers, self._answers(self._score(prepared)), strict=True)
+        for numbers in groups.values():
+            read = self.read([asked[number] for number in numbers], memory)
+            answers |= zip(numbers, self._answers(read), strict=True)
         return [answers[number] for number in range(len(asked))]
+
+    def read(self, asked: Sequence[Asked], memory: TextMemory | None = None) -> Read:
+        """Score questions that add the same facts to the graph, and keep what explanations need; see :class:`FactMasks`."""
+        return self._score(self._prepare(asked, self._knowledge_with(asked[0].facts), memory or self._memory()))
 
     def contrast(
         self,
@@ -204,7 +206,7 @@ class QuestionAnswerer:
         """
         asked = Asked(to_question(question, choices), facts, without, effects=False)
         numbers = choice_number(asked.question, this), choice_number(asked.question, other)
-        read = self._score(self._prepare([asked], self._knowledge_with(asked.facts), self._memory()))
+        read = self.read([asked])
         return self._contrast(read, 0, *numbers)
 
     def walks(self, question: str, choices: Sequence[str], choice: str | None = None) -> WalkDistribution:
@@ -216,7 +218,7 @@ class QuestionAnswerer:
             choice: One of the choices. By default the answer.
         """
         asked = Asked(Question.asked(question, choices))
-        read = self._score(self._prepare([asked], self._knowledge, self._memory()))
+        read = self.read([asked])
         number = read.best[0] if choice is None else choice_number(asked.question, choice)
         return WalkDistribution.of(read.encoding, read.batch, number, self._first_head)
 
@@ -304,8 +306,12 @@ class QuestionAnswerer:
             AlteredGraphs.of(self._of(read, q), [{t for fact in facts for t in triples(graph, fact)} for facts in of_question])
             for q, of_question in zip(chosen, removed, strict=True)
         ]
-        owner = [[read.first[q] + choice for choice in of.choice] for q, of in zip(chosen, altered, strict=True)]
-        scores = self._altered_scores(read, [of.graphs for of in altered], owner)
+        graphs = [
+            (one, read.first[q] + choice)
+            for q, of in zip(chosen, altered, strict=True)
+            for one, choice in zip(of.graphs, of.choice, strict=True)
+        ]
+        scores = torch.split(altered_scores(self.scorer, read, graphs), [len(of.graphs) for of in altered])
         result = list(decoded)
         for q, of_question, of, changed in zip(chosen, removed, altered, scores, strict=True):
             effects = of.effects(read.score[read.first[q] : read.first[q + 1]], changed, read.best[q])
@@ -320,28 +326,12 @@ class QuestionAnswerer:
             result[q] = decoded[q]._replace(paths=paths[: read.asked[q].paths], without_graph=effects.without_graph)
         return result
 
-    def _altered_scores(self, read: Read, graphs: Sequence[list[Subgraph]], owner: Sequence[list[int]]) -> tuple[Tensor, ...]:
-        """The scores of several lists of altered graphs, computed many at once; ``owner`` has the statement of each graph."""
-        every = [graph for part in graphs for graph in part]
-        statements = [statement for part in owner for statement in part]
-        parts, start, facts = [torch.zeros(0, device=self.scorer.device)], 0, 0
-        with torch.inference_mode():
-            for end, graph in enumerate(every, start=1):
-                facts += len(graph.head)
-                if facts > ALTERED_FACTS or end == len(every):
-                    of = statements[start:end]
-                    relevance = partial(read.relevance, statements=of)
-                    batch = self.scorer.graphs(every[start:end], read.knowledge.graph, read.features, relevance=relevance)
-                    parts.append(self.scorer(read.text.rows(of), batch).score)
-                    start, facts = end, 0
-            return torch.split(torch.cat(parts), [len(part) for part in graphs])
-
     def _contrast(self, read: Read, q: int, this: int, other: int) -> Contrast:
         """Remove each candidate fact from the graphs of two choices, all at once, and keep those that change most."""
         graph, both = read.knowledge.graph, [read.first[q] + this, read.first[q] + other]
         facts = candidates(read, both, self.run.model.graph_encoder, self._first_head)
         of = AlteredGraphs.of([read.subgraphs[statement] for statement in both], [triples(graph, fact) for fact in facts])
-        (changed,) = self._altered_scores(read, [of.graphs], [[both[choice] for choice in of.choice]])
+        changed = altered_scores(self.scorer, read, ((one, both[choice]) for one, choice in zip(of.graphs, of.choice, strict=True)))
         names = distinct_names(read.asked[q].question)
         return contrast_of(names[this], names[other], facts, read.score[both], of.replaced, changed, graph)
 

@@ -197,6 +197,13 @@ def test_startup_compares_commands_with_the_import_of_torch(numbers: Run) -> Non
     assert all(variant["processor_seconds"] > 0 for variant in found.values())
 
 
+def test_provenance_costs_a_few_bytes_per_fact(assertions: Path, numbers: Run) -> None:
+    found = numbers("provenance", "--data", assertions, "--rounds", 1)
+    assert found["facts"] > 0
+    assert 0 < found["bytes_per_fact"] < 10_000
+    assert found["ratio"]["cpu"]["median"] > 0
+
+
 def test_initial_scale_measures_every_hop_and_every_step(assertions: Path, tmp_path: Path, numbers: Run) -> None:
     ask_about_the_chain(assertions)
     depths = ["--start-depths", 1, 3, "--depths", 2, "--epochs", 2, "--seeds", 1, "--train", 4, "--dev", 2]

@@ -19,7 +19,7 @@ from mhgrn.io.checksums import CHECKSUMS
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.io.stored import read_folder
-from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.kg.graph import ARRAYS
 from mhgrn.kg.paths import find_paths
 from mhgrn.kg.statistics import Statistics
@@ -44,6 +44,7 @@ def used(folder: Path) -> object:
         names,
         [graph.find(name) for name in (*names, "nothing")],
         [graph.facts_of(name) for name in names],
+        [graph.provenance(fact) for fact in graph.facts()],
         [graph.neighbors(concept).tolist() for concept in range(len(graph))],
         [str(find_paths(graph, "child", name)) for name in ("desks", "furniture_store", "café")],
         Statistics.of(graph).to_dict(),
@@ -55,7 +56,9 @@ def used(folder: Path) -> object:
 @pytest.fixture(params=["checked at once", "checked when used"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A graph without checksums, as an attacker makes one."""
-    graph = KnowledgeGraph.from_facts(FACTS)
+    rows = "".join("\t".join(fact) + "\n" for fact in FACTS)
+    (tmp_path / "facts.tsv").write_text(rows, encoding="utf-8")
+    graph, _ = build(tmp_path / "facts.tsv", options=ImportOptions(provenance=True))
     graph.save(tmp_path / "graph")
     ConceptIndex.of(graph)
     for file in list(tmp_path.rglob(CHECKSUMS)):

@@ -2,13 +2,18 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mhgrn.cli._options import AsJson, Force, GraphFolder, Image, MaxNodes, Output
 from mhgrn.cli._output import check_one_output, show_json, show_written
 from mhgrn.cli._output import show as show_text
+
+if TYPE_CHECKING:
+    from mhgrn.kg import Fact, KnowledgeGraph
+
+Details = Annotated[bool, typer.Option("--details", help="Also show the id, sentence and provenance of each fact.")]
 
 app = typer.Typer(help="Build, inspect and change knowledge graphs.", no_args_is_help=True, rich_help_panel="Data")
 
@@ -62,6 +67,10 @@ def build(
         typer.Option(help="File of concepts, one per line, to number first, with or without facts.", show_default=False),
     ] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Keep weights of facts. A repeated fact keeps its first.")] = False,
+    provenance: Annotated[
+        bool,
+        typer.Option("--provenance", help="Keep file and row of each fact, and for ConceptNet its dataset and sources."),
+    ] = False,
     min_weight: Annotated[float | None, typer.Option(help="Leave out facts with a smaller weight.", show_default=False)] = None,
     max_bad: Annotated[float, typer.Option(min=0, max=1, help="Largest share of malformed rows before it fails.")] = 0.01,
     force: Force = False,
@@ -84,6 +93,7 @@ def build(
         prune=not keep_pruned,
         self_loops=keep_self_loops,
         weights=weights,
+        provenance=provenance,
         min_weight=min_weight,
         max_bad=max_bad,
         format=format,
@@ -124,20 +134,22 @@ def show(
     graph: GraphFolder,
     concept: Annotated[str, typer.Argument(help="A concept, with spaces or underscores.", show_default=False)],
     limit: Annotated[int, typer.Option(min=1, help="Largest number of facts to show.")] = 50,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the facts of a concept."""
+    """Show the facts of a concept, with their provenance if the graph keeps it."""
     from mhgrn.grounding.suggestions import check_concepts
     from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.stated import stated
 
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, concept)
     facts = loaded.facts_of(concept)
     if as_json:
-        show_json(facts[:limit])
+        show_json([stated(loaded, fact) for fact in facts[:limit]] if details else facts[:limit])
         return
     for fact in facts[:limit]:
-        show_text(f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "))
+        show_text(_line(loaded, fact, details))
     if len(facts) > limit:
         show_text(f"… and {len(facts) - limit:,} more (--limit)")
 
@@ -211,20 +223,25 @@ def path(
     target: Annotated[str, typer.Argument(metavar="TO", help="Another concept.", show_default=False)],
     max_hops: Annotated[int, typer.Option(min=1, max=16, help="Longest paths, in facts.")] = 3,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Largest number of paths to list; the others are counted.")] = 20,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """List the paths between two concepts, shortest first. Facts are followed both ways and shown in their own direction."""
     from mhgrn.grounding.suggestions import check_concepts
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.paths import find_paths
+    from mhgrn.kg.stated import stated
 
     loaded = KnowledgeGraph.load(graph)
     check_concepts(loaded, source, target)
     found = find_paths(loaded, source, target, max_hops, limit)
+    facts = list(dict.fromkeys(fact for path in found.paths for step in path.steps for fact in step)) if details else []
     if as_json:
-        show_json(found.to_dict())
-    else:
-        show_text(str(found))
+        show_json(found.to_dict() | ({"facts": [stated(loaded, fact) for fact in facts]} if details else {}))
+        return
+    show_text(str(found))
+    for fact in facts:
+        show_text(f"  {_line(loaded, fact, details)}")
 
 
 @app.command()
@@ -286,3 +303,13 @@ def draw(
     picture = picture_of_concepts(loaded, concepts, hops, PictureLimits(max_nodes, max_arrows))
     draw(picture, output)
     show_written(output, picture.shown, {"file": str(output), **picture.counts} if as_json else None)
+
+
+def _line(graph: "KnowledgeGraph", fact: "Fact", details: bool) -> str:
+    """A fact as a line: its names, its provenance if the graph keeps it, and with ``details`` its id and sentence."""
+    from mhgrn.kg.sentences import fact_sentence
+
+    about = [f"{fact.id}: {fact_sentence(graph.schema, fact)}"] if details else []
+    if graph.has_provenance and (provenance := graph.provenance(fact)) is not None:
+        about.append(f"[{provenance}]")
+    return "   ".join([f"{fact.head} —{fact.relation}→ {fact.tail}".replace("_", " "), *about])

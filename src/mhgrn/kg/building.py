@@ -1,5 +1,6 @@
 """Files of triples → a graph, in one streaming pass."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -56,13 +57,15 @@ def build(
         for name in _listed(Path(concepts)):
             table.names.add(name.encode())
     table.report.notes += _without_effect(options, readers.values())
+    names = Counter(file.name for file in files)
     for file in files:
+        table.file = file.name if names[file.name] == 1 else str(file)
         _read(file, readers[file], table)
     if not table.names.count:
         raise UserError(f"{', '.join(map(str, files))}: no row was usable ({_why_nothing(table.report)}); nothing was built.")
     if options.weights and table.has_only_weight_1:
         table.report.notes.append("every fact has the weight 1; is there a column of weights?")
-    source = {"files": {file.name: file_fingerprint(file) for file in files}, "options": options.__dict__}
+    source = {"files": {file.name: file_fingerprint(file) for file in files}, "options": options.stored()}
     return table.graph(source), table.report
 
 

@@ -1,9 +1,14 @@
 """Graphs from and to objects in memory: facts, networkx graphs and pandas frames."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mhgrn.errors import UserError
+from mhgrn.io.atomic import write_text
+from mhgrn.io.folders import new_folder
+from mhgrn.io.markers import write_json
 from mhgrn.kg.columns import ROLES, known_columns
 from mhgrn.kg.fact_table import FactTable
 from mhgrn.kg.names import concept_name
@@ -129,3 +134,30 @@ def to_pandas(graph: "KnowledgeGraph") -> Any:
         "tail": [names[number] for number in graph.tail.tolist()],
     }
     return pandas.DataFrame(columns if graph.weight is None else columns | {"weight": graph.weight.tolist()})
+
+
+def export(graph: "KnowledgeGraph", folder: Path) -> None:
+    """Write a graph as text; see :meth:`KnowledgeGraph.export`."""
+    from mhgrn.kg.graph import EXPORTED, EXPORTS, FORMAT
+
+    named = [_written_as(graph.schema, number) for number in range(len(graph.schema))]
+    names = list(graph.names)
+    weights = itertools.repeat(None) if graph.weight is None else map(str, graph.weight)
+    facts = zip(graph.heads().tolist(), graph.relation.tolist(), graph.tail.tolist(), weights, strict=False)
+    with new_folder(folder, EXPORTED, EXPORTS) as partial:
+        write_json(partial / EXPORTED, {"format": FORMAT, "fingerprint": graph.fingerprint})
+        write_text(partial / "concepts.txt", "".join(f"{name}\n" for name in names))
+        write_text(partial / "schema.yaml", graph.schema.to_yaml())
+        with (partial / "facts.tsv").open("w", encoding="utf-8", newline="") as file:
+            file.write("head\trelation\ttail" + ("" if graph.weight is None else "\tweight") + "\n")
+            for head, relation, tail, weight in facts:
+                member, swapped = named[relation]
+                ends = (tail, head) if swapped else (head, tail)
+                file.write(f"{names[ends[0]]}\t{member}\t{names[ends[1]]}" + (f"\t{weight}" if weight else "") + "\n")
+
+
+def _written_as(schema: Schema, relation: int) -> tuple[str, bool]:
+    """Return a source relation that is imported as this one, and whether it swaps head and tail (only if all do)."""
+    members = schema.relations[relation].members
+    member = next((m for m in members if not m.startswith("*")), members[0])
+    return member.removeprefix("*"), member.startswith("*")

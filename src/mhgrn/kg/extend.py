@@ -7,8 +7,9 @@ import numpy as np
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.io.stored import StoredArray
-from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.graph import OPTIONAL, Ints, KnowledgeGraph
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.provenance import Provenance
 from mhgrn.kg.strings import StringIndex
 from mhgrn.printing import shortened, shown
 
@@ -40,7 +41,7 @@ class ExtendedGraph(KnowledgeGraph):
         new: dict[str, int] = {}
         edges = sorted({edge for fact in added for edge in _edges(base, fact, new)})
         size = len(base) + len(new)
-        arrays: dict[str, Ints | StoredArray] = {name: array for name, array in base._stored.items() if name != "weight"}
+        arrays: dict[str, Ints | StoredArray] = {name: array for name, array in base._stored.items() if name not in OPTIONAL}
         rows = _Rows(base.head_ptr, base.tail, base.relation)
         arrays["head_ptr"], arrays["tail"], arrays["relation"] = columns = rows.with_entries(edges, size)
         near = sorted({(a, b, 0) for head, tail, _ in edges for a, b in ((head, tail), (tail, head))})
@@ -51,6 +52,14 @@ class ExtendedGraph(KnowledgeGraph):
         self.added: tuple[tuple[str, str, str], ...] = added
         self.new_concepts = new
         self.names = _Names(base.names, new)
+
+    @property
+    def has_provenance(self) -> bool:
+        return self.base.has_provenance
+
+    def provenance(self, fact: tuple[str, str, str]) -> Provenance | None:
+        """The provenance of a fact of the stored graph; None for one that was added."""
+        return self.base.provenance(fact) if self.base.holds(*fact) else None
 
     def save(self, folder: str | Path) -> None:
         """Write the graph with its facts to a folder, completely or not at all."""

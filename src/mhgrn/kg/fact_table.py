@@ -12,6 +12,7 @@ from mhgrn.kg.column_order import FirstRows
 from mhgrn.kg.csr import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner, intern_last, is_space, text_crc
+from mhgrn.kg.provenance import Origins, provenance_arrays
 from mhgrn.kg.reader import Array, ImportOptions, RelationNames, RowBlock
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex, TextTable
@@ -60,7 +61,9 @@ class FactTable:
         self.relations = RelationNames(schema)
         self.report = ImportReport()
         self.first_rows = FirstRows()  # of the current file
-        self._columns: list[tuple[Ints, Ints, Ints, Ints]] = []  # head, relation, tail, weight
+        self.file = ""  # the name of the current file, for provenance
+        self._origins = Origins()
+        self._columns: list[tuple[Ints, ...]] = []  # head, relation, tail, weight; with provenance also row and origin
         self._compact_at = COMPACT
 
     def add(self, rows: RowBlock, where: str = "") -> None:
@@ -76,12 +79,13 @@ class FactTable:
         report.other_language += rows.other_language
         report.not_alphabetic += rows.not_alphabetic
         report.other_relations.update(rows.other_relations)
-        spans, relation, weight, lines = rows.spans, rows.relation, rows.weight, rows.lines
+        spans, relation, weight, lines, details = rows.spans, rows.relation, rows.weight, rows.lines, rows.details
         if options.min_weight is not None:
             heavy = weight >= options.min_weight
             report.light += len(weight) - int(heavy.sum())
             spans, relation, weight = spans[heavy], relation[heavy], weight[heavy]
             lines = None if lines is None else lines[heavy]
+            details = None if details is None else [details[i] for i in np.flatnonzero(heavy).tolist()]
         if not len(spans):
             return
         head, tail = np.empty(len(spans), dtype=np.int32), np.empty(len(spans), dtype=np.int32)
@@ -95,7 +99,11 @@ class FactTable:
         self.first_rows.add(head, relation, tail)
         if names.count >= 2**31:
             raise UserError("the files name more than 2,147,483,647 concepts, the most a graph can hold.")
-        self._gather(head, codes[relation], tail, weight.astype(np.float32))
+        columns: tuple[Ints, ...] = (head, codes[relation], tail, weight.astype(np.float32))
+        if options.provenance:
+            row = np.zeros(len(head), dtype=np.int64) if lines is None else lines
+            columns = (*columns, row, self._origins.numbers(self.file, details, len(head)))
+        self._gather(*columns)
 
     def _report_controls(self, known: int, head: Ints, tail: Ints, lines: Ints | None, where: str) -> None:
         """Count the names from number ``known`` on that have control or bidirectional characters."""
@@ -121,9 +129,9 @@ class FactTable:
 
     @property
     def has_only_weight_1(self) -> bool:
-        return all(np.all(weight == 1) for *_, weight in self._columns)
+        return all(np.all(columns[3] == 1) for columns in self._columns)
 
-    def _gather(self, head: Ints, relation: Ints, tail: Ints, weight: Ints) -> None:
+    def _gather(self, head: Ints, relation: Ints, tail: Ints, *others: Ints) -> None:
         report, schema = self.report, self.relations.schema
         kept = np.ones(len(head), dtype=bool) if self.options.self_loops else head != tail
         report.self_loops += len(head) - int(kept.sum())
@@ -133,38 +141,42 @@ class FactTable:
             pruned = kept & (np.isin(relation, list(schema.pruned_ids)) | np.isin(head, concepts) | np.isin(tail, concepts))
             report.pruned += int(pruned.sum())
             kept &= ~pruned
-        head, relation, tail, weight = head[kept], relation[kept].astype(np.uint16), tail[kept], weight[kept]
+        head, relation, tail = head[kept], relation[kept].astype(np.uint16), tail[kept]
+        others = tuple(column[kept] for column in others)
         if schema is not None and schema.symmetric_ids:
             both = np.flatnonzero(np.isin(relation, list(schema.symmetric_ids)) & (head != tail))
             report.mirrored += len(both)
-            # a mirrored fact follows its own, so that the first row decides the weight in both directions
+            # a mirrored fact follows its own, so that the first row decides weight and provenance in both directions
             rows = np.insert(np.arange(len(head)), both + 1, both)
             is_mirrored = np.diff(rows, prepend=-1) == 0
-            head, relation, tail, weight = head[rows], relation[rows], tail[rows], weight[rows]
+            head, relation, tail = head[rows], relation[rows], tail[rows]
+            others = tuple(column[rows] for column in others)
             head, tail = np.where(is_mirrored, tail, head), np.where(is_mirrored, head, tail)
-        self._columns.append((head, relation, tail, weight))
+        self._columns.append((head, relation, tail, *others))
         if sum(len(column[0]) for column in self._columns) > self._compact_at:
             self._columns = [self._distinct()]
             self._compact_at = max(COMPACT, 2 * len(self._columns[0][0]))
 
-    def _distinct(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return every fact once, with its first weight, sorted by head, tail and relation."""
+    def _distinct(self) -> tuple[Ints, ...]:
+        """Return every fact once, with the weight and the provenance of its first row, sorted by head, tail and relation."""
         parts = [list(column) for column in zip(*self._columns, strict=True)]
         self._columns = []  # each column is joined and then freed, so that there are never two copies of all columns
-        columns = [np.concatenate(parts.pop(0)) for _ in range(4)]
+        columns = [np.concatenate(parts.pop(0)) for _ in range(len(parts))]
         relations = int(columns[1].max(initial=0)) + 1
         first = first_of_each(columns[0], columns[1], columns[2], self.names.count, relations)
         self.report.duplicates += len(columns[0]) - len(first)
-        head, relation, tail, weight = (columns.pop(0)[first] for _ in range(4))
-        return head, relation, tail, weight
+        return tuple(columns.pop(0)[first] for _ in range(len(columns)))
 
     def graph(self, source: dict[str, Any]) -> KnowledgeGraph:
         """Return the graph of all facts."""
         schema = self.relations.schema
         if schema is None:  # replace the numbers of names by those of the derived schema
             schema, numbers = self.relations.derived()
-            self._columns = [(head, numbers[relation], tail, weight) for head, relation, tail, weight in self._columns]
-        head, relation, tail, weight = self._distinct() if self._columns else (np.zeros(0, dtype=np.int32),) * 4
+            self._columns = [(head, numbers[relation], *others) for head, relation, *others in self._columns]
+        width = 6 if self.options.provenance else 4
+        columns = self._distinct() if self._columns else (np.zeros(0, dtype=np.int32),) * width
+        head, relation, tail, weight = columns[:4]
+        provenance = provenance_arrays(columns[4], columns[5], self._origins.texts()) if self.options.provenance else None
         self._columns = []
         self.report.kept = len(head)
         if found := [relation.name for relation in schema.relations if CONTROLS.search(relation.name)]:
@@ -173,7 +185,7 @@ class FactTable:
         if source:
             source = {**source, "report": self.report.to_dict()}
         kept_weight = weight if self.options.weights else None
-        return KnowledgeGraph.from_sorted(self.names.index(), head, relation, tail, kept_weight, schema, source)
+        return KnowledgeGraph.from_sorted(self.names.index(), head, relation, tail, kept_weight, schema, source, provenance)
 
 
 @kernel

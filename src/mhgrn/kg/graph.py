@@ -1,6 +1,6 @@
 """The knowledge graph: a folder of memory-mapped arrays, loaded in milliseconds and shared between processes."""
 
-import itertools
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -14,12 +14,14 @@ from mhgrn.io.arrays import save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import write_json, write_marker
+from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.names import concept_name, one_edit_away
+from mhgrn.kg.provenance import ARRAYS as PROVENANCE
+from mhgrn.kg.provenance import ROW, Provenance, provenance_at, read_provenance
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex, stored_texts
-from mhgrn.printing import shortened
+from mhgrn.printing import shortened, shown
 from mhgrn.progress import say
 
 MARKER = "graph.json"
@@ -34,7 +36,9 @@ ARRAYS = (
     *("head_ptr", "tail", "relation", "weight"),
     *("neighbour_ptr", "neighbour"),
     *("name_ptr", "name_bytes", "name_slots"),
+    *PROVENANCE,
 )
+OPTIONAL = ("weight", *PROVENANCE)
 
 Ints = NDArray[Any]
 
@@ -59,6 +63,11 @@ class Fact(NamedTuple):
     relation: str
     tail: str
 
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits made of the names. A fact has the same id in every graph, however it is built."""
+        return hashlib.blake2b("\t".join(self).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
 
 class KnowledgeGraph:
     """A directed multigraph of facts over named concepts.
@@ -71,7 +80,7 @@ class KnowledgeGraph:
     Args:
         folder: The folder the graph was loaded from or saved to; None for a graph in memory.
         about: The graph's description, as ``graph.json`` holds it.
-        arrays: The arrays by name; ``weight`` is optional.
+        arrays: The arrays by name; those of weights and provenance are optional.
 
     >>> graph = KnowledgeGraph.from_facts([("child", "AtLocation", "classroom"), ("desk", "AtLocation", "classroom")])
     >>> graph
@@ -153,7 +162,7 @@ class KnowledgeGraph:
         about = {key: value for key, value in stored.about.items() if key not in ("lemmatiser", "listed_words")}
         about["arrays"] = {name: length for name, length in about["arrays"].items() if name in ARRAYS}
         marker = stored.path / MARKER
-        if missing := [name for name in ARRAYS if name not in about["arrays"] and name != "weight"]:
+        if missing := [name for name in ARRAYS if name not in about["arrays"] and name not in OPTIONAL]:
             raise UserError(f"{marker} is damaged (no array {missing[0]}); build the graph again.")
         concepts, facts = about["concepts"], about["facts"]
         if not (0 <= concepts < 2**31 and 0 <= facts < 2**62):
@@ -172,6 +181,7 @@ class KnowledgeGraph:
             **({"weight": stored.array("weight", "float32", facts)} if "weight" in about["arrays"] else {}),
             "neighbour": neighbor,
             **stored_texts(stored, "name", concepts),
+            **(read_provenance(stored, facts) if set(PROVENANCE) <= about["arrays"].keys() else {}),
         }
         for pointer, name in (("head_ptr", "tail"), ("neighbour_ptr", "neighbour")):
             if arrays[pointer].guard is arrays[name].guard is NO_GUARD and not _are_rows_sorted(
@@ -249,6 +259,7 @@ class KnowledgeGraph:
         weight: Ints | None,
         schema: Schema,
         source: dict[str, Any],
+        provenance: Mapping[str, Ints] | None = None,
     ) -> "KnowledgeGraph":
         """Make a graph in memory from distinct facts, sorted by head, tail and relation."""
         from mhgrn.kg.csr import pointer, simple_graph
@@ -265,6 +276,7 @@ class KnowledgeGraph:
             "neighbour_ptr": neighbor_ptr,
             "neighbour": neighbor,
             **names.to_arrays("name"),
+            **(provenance or {}),
         }
         for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
             array.setflags(write=False)
@@ -301,26 +313,9 @@ class KnowledgeGraph:
 
         :func:`mhgrn.build` makes the same graph from them.
         """
-        named = [self._written_as(number) for number in range(len(self.schema))]
-        names = list(self.names)
-        weights = itertools.repeat(None) if self.weight is None else map(str, self.weight)
-        facts = zip(self.heads().tolist(), self.relation.tolist(), self.tail.tolist(), weights, strict=False)
-        with new_folder(Path(folder), EXPORTED, EXPORTS) as partial:
-            write_json(partial / EXPORTED, {"format": FORMAT, "fingerprint": self.fingerprint})
-            write_text(partial / "concepts.txt", "".join(f"{name}\n" for name in names))
-            write_text(partial / "schema.yaml", self.schema.to_yaml())
-            with (partial / "facts.tsv").open("w", encoding="utf-8", newline="") as file:
-                file.write("head\trelation\ttail" + ("" if self.weight is None else "\tweight") + "\n")
-                for head, relation, tail, weight in facts:
-                    member, swapped = named[relation]
-                    ends = (tail, head) if swapped else (head, tail)
-                    file.write(f"{names[ends[0]]}\t{member}\t{names[ends[1]]}" + (f"\t{weight}" if weight else "") + "\n")
+        from mhgrn.kg.exchange import export
 
-    def _written_as(self, relation: int) -> tuple[str, bool]:
-        """Return a source relation that is imported as this one, and whether it swaps head and tail (only if all do)."""
-        members = self.schema.relations[relation].members
-        member = next((m for m in members if not m.startswith("*")), members[0])
-        return member.removeprefix("*"), member.startswith("*")
+        export(self, Path(folder))
 
     def __repr__(self) -> str:
         counts = f"concepts={len(self)}, facts={self.fact_count}, relations={len(self.schema)}"
@@ -430,6 +425,33 @@ class KnowledgeGraph:
         """Return whether the graph has this fact, given by exact names."""
         h, t = self.find(head), self.find(tail)
         return h is not None and t is not None and Fact(head, relation, tail) in self._row(h, t)
+
+    def number(self, fact: tuple[str, str, str]) -> int:
+        """Return the number of a fact, given by exact names: its place in ``tail``, ``relation`` and :meth:`facts`.
+
+        Numbers belong to one version of a graph; :attr:`Fact.id` survives changes.
+        """
+        head, tail = self.find(fact[0]), self.find(fact[2])
+        if head is None or tail is None or Fact(*fact) not in (row := self._row(head, tail)):
+            raise UserError(f"the fact {', '.join(map(shown, fact))} is not in the graph.")
+        start, end = self._bounds("head_ptr", head)
+        return start + int(np.searchsorted(self._part("tail", start, end), tail)) + row.index(Fact(*fact))
+
+    def fact(self, number: int) -> Fact:
+        """Return the fact with a number."""
+        if not 0 <= number < self.fact_count:
+            raise UserError(f"the graph has {self.fact_count:,} facts, numbered from 0; there is no fact {number:,}.")
+        head = int(np.searchsorted(self.head_ptr, number, side="right")) - 1
+        return self._row(head)[number - self._bounds("head_ptr", head)[0]]
+
+    @property
+    def has_provenance(self) -> bool:
+        """Whether the graph knows where its facts come from."""
+        return ROW in self._stored
+
+    def provenance(self, fact: tuple[str, str, str]) -> Provenance | None:
+        """Return the file and the row that state a fact, given by exact names; None if the graph does not know."""
+        return provenance_at(self._stored, self.number(fact)) if self.has_provenance else None
 
     def heads(self) -> Ints:
         """Return the head of every fact, in the order of ``tail`` and ``relation``."""  # [facts]

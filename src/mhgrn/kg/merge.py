@@ -8,7 +8,9 @@ import numpy as np
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.provenance import ROW, provenance_arrays, together
 from mhgrn.kg.schema import Relation, Schema
+from mhgrn.kg.strings import StringIndex
 from mhgrn.progress import track
 
 _ADVICE = "give a schema that says how to merge them (--schema)."
@@ -37,14 +39,27 @@ def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> Kno
     concepts: dict[str, int] = {}
     pairs = track(zip(graphs, targets, strict=True), "merging", len(graphs))
     columns = [_columns(graph, joined, *target, concepts) for graph, target in pairs]
-    head, relation, tail, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
+    head, relation, tail, weight, place = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.lexsort((relation, tail, head))  # stable: of equal facts that of the first graph comes first
     new = np.ones(len(order), dtype=bool)
     new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in (head, relation, tail)], axis=0)
     kept = order[new]
     weights: Any = weight[kept] if any(graph.weight is not None for graph in graphs) else None
     source = {"merged": [graph.fingerprint for graph in graphs]}
-    return KnowledgeGraph.from_table(list(concepts), head[kept], relation[kept], tail[kept], weights, joined, source)
+    provenance = _provenance(graphs, place[kept], np.repeat(np.arange(len(graphs)), [len(c[0]) for c in columns])[kept])
+    names = StringIndex.of(concepts)
+    return KnowledgeGraph.from_sorted(names, head[kept], relation[kept], tail[kept], weights, joined, source, provenance)
+
+
+def _provenance(graphs: Sequence[KnowledgeGraph], number: Ints, owner: Ints) -> dict[str, Ints] | None:
+    """The provenance of facts, given by their numbers in the graphs that own them; None if no graph has any."""
+    arrays = [graph._stored if ROW in graph._stored else None for graph in graphs]
+    if not any(arrays):
+        return None
+    sizes = [graph.fact_count for graph in graphs]
+    row, origin, texts = together(arrays, sizes)
+    place = np.cumsum([0, *sizes])[owner] + number
+    return provenance_arrays(row[place], origin[place], texts)
 
 
 def _labels(graphs: Iterable[KnowledgeGraph]) -> list[str]:
@@ -99,8 +114,11 @@ def _targets(graph: KnowledgeGraph, label: str, joined: Schema) -> tuple[Ints, I
 
 def _columns(
     graph: KnowledgeGraph, joined: Schema, number: Ints, swapped: Ints, concepts: dict[str, int]
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return a graph's facts by the numbers of the merged graph; the graph's concepts are added to ``concepts``."""
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Return a graph's facts by the numbers of the merged graph, with their weights and their numbers in the graph.
+
+    The graph's concepts are added to ``concepts``.
+    """
     concept = np.array([concepts.setdefault(graph.name(i), len(concepts)) for i in range(len(graph))], dtype=np.int64)
     head, tail, swap = concept[graph.heads()], concept[graph.tail], swapped[graph.relation]
     head, tail = np.where(swap, tail, head), np.where(swap, head, tail)
@@ -112,4 +130,5 @@ def _columns(
         np.concatenate([relation, relation[both]]),
         np.concatenate([tail, head[both]]),
         np.concatenate([weight, weight[both]]),
+        np.concatenate([np.arange(len(relation)), np.flatnonzero(both)]),
     )

@@ -38,6 +38,7 @@ class ImportOptions:
         self_loops: Keep facts from a concept to itself.
         weights: Keep the weight of each fact.
         min_weight: Leave out facts with a smaller weight.
+        provenance: Keep where each fact comes from, see :meth:`mhgrn.KnowledgeGraph.provenance`.
         max_bad: The largest share of malformed rows; with more, nothing is built.
         format: The name of the files' format; by default each file's ending and first line decide.
         columns: The columns of tables, and the keys of JSON lines, by role: ``head``, ``relation``, ``tail`` and, if wanted,
@@ -59,6 +60,11 @@ class ImportOptions:
     format: str | None = None
     columns: Mapping[str, str | int] | None = None
     delimiter: str | None = None
+    provenance: bool = False
+
+    def stored(self) -> dict[str, Any]:
+        """The rules as a graph's folder lists them. Provenance, which came later, is listed only if it is kept."""
+        return {name: value for name, value in self.__dict__.items() if value or name != "provenance"}
 
 
 FORMAT_OPTIONS = {
@@ -113,6 +119,7 @@ class RowBlock:
     bad: int = 0
     bad_rows: list[str] = field(default_factory=list)  # messages for the first few
     lines: Array | None = None  # [rows] number of each row's line, if known
+    details: Sequence[str] | None = None  # [rows] what a row says about its source: a JSON object or nothing
 
     @classmethod
     def of(cls, rows: Sequence[Row], relations: "RelationNames") -> "RowBlock":

@@ -6,7 +6,8 @@ The kernels read 1.22 million rows per second of processor time, polars 2.1 read
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 from mhgrn.compiled.jit import kernel
 from mhgrn.kg.interning import intern_last
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.reader import MAX_WEIGHT, BadRow, Row, RowBlock, SkippedRow
+from mhgrn.kg.provenance import conceptnet_details
+from mhgrn.kg.reader import MAX_WEIGHT, BadRow, ImportOptions, RelationNames, Row, RowBlock, SkippedRow
+from mhgrn.kg.readers._lines import Block
 from mhgrn.kg.readers._split import (
     BLANK,
     NOT_ALPHABETIC,
@@ -35,6 +38,8 @@ from mhgrn.kg.strings import TextTable
 from mhgrn.printing import shortened
 
 _POS = re.compile(r"/[navr]$")
+_AFTER_SOURCES = re.compile(rb', "(?:surface\w*|weight)": ')  # the keys of the release are sorted
+PARSED = 1 << 16  # beginnings of JSON objects that are kept
 _SLASH, _UNDERSCORE, _HYPHEN = 47, 95, 45
 
 
@@ -60,6 +65,10 @@ class ConceptNetReader(SplitReader):
     schema = "conceptnet"
     heeds = frozenset({"language", "names", "alphabetic"})
 
+    def __init__(self, path: Path, relations: RelationNames, options: ImportOptions, advance: Callable[[int], None]) -> None:
+        super().__init__(path, relations, options, advance)
+        self._parsed: dict[bytes, str] = {}  # the beginning of a JSON object → dataset and sources
+
     @classmethod
     def recognizes(cls, line: str) -> bool:
         parts = line.split("\t")
@@ -69,6 +78,23 @@ class ConceptNetReader(SplitReader):
         options = self.options
         rules = _Rules(_bytes(f"/c/{options.language}/"), options.names == "published", options.alphabetic)
         return int(_split(lines, columns, names, count, rules))
+
+    def block_of(self, part: Block, text: Array) -> RowBlock:
+        rows = super().block_of(part, text)
+        if self.options.provenance and rows.lines is not None:
+            rows.details = [self._details(part, line) for line in (rows.lines - part.line).tolist()]
+        return rows
+
+    def _details(self, part: Block, line: int) -> str:
+        """The dataset and the sources of a line. Lines that differ only in their surface texts and weights are parsed once."""
+        details = part.text[part.starts[line] : part.starts[line + 1]].rpartition(b"\t")[2]
+        key = _AFTER_SOURCES.split(details, maxsplit=1)[0]
+        found = self._parsed.get(key)
+        if found is None:
+            if len(self._parsed) >= PARSED:
+                self._parsed.clear()
+            found = self._parsed[key] = conceptnet_details(details.decode())
+        return found
 
     def exclude(self, outside: Array, columns: Columns, rows: RowBlock) -> None:
         numbers, times = np.unique(columns.relation[outside], return_counts=True)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo serve conceptnet commonsense starter-model test test-long check format lock clean
+.PHONY: help demo serve conceptnet commonsense starter-model docs docs-serve test test-long check format lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,12 @@ commonsense: $(READY)  ## make a model from that graph alone, for `mhgrn ask com
 
 starter-model: $(READY)  ## train the built-in model again and put it into the package
 	$(BIN)/python -m mhgrn.starter
+
+docs: $(READY)  ## build the documentation site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(READY)  ## serve the documentation site, rebuilt after each change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 test: check  ## check style, types and imports, run the tests
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"

@@ -22,7 +22,10 @@ from mhgrn.training.loop import train
 from plugin_package import install
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def test_the_python_examples_run(
@@ -31,7 +34,7 @@ def test_the_python_examples_run(
     train(small_data, Config.of({"training": {"epochs": 1}, "features": "random"}), tmp_path / "run", starter_graph)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for page in ("README.md", "docs/answer-questions.md"):
+    for page in ("README.md", "docs/tutorials/first-answer.md", "docs/answer-questions.md"):
         for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL):
             exec(block.replace("mhgrn.load()", 'mhgrn.load("run/")'), names)  # with a model that trains in seconds
     assert names["answer"].choice in ("schoolroom", "patio", "furniture store")

@@ -28,6 +28,7 @@ class Comparison:
     flipped: int  # questions that are answered differently
 
     def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
         return dict(vars(self))
 
 

@@ -23,7 +23,7 @@ MOST = 10**9  # of a number of questions, steps or epochs
 class TrainingConfig(Settings):
     """Settings of training."""
 
-    epochs: int = Field(100, ge=1, le=MOST)
+    epochs: int = Field(100, ge=1, le=MOST, description="largest number of epochs")
     max_steps: int | None = Field(
         None, ge=1, le=MOST, description="training stops after this many steps; null: after the last epoch"
     )
@@ -44,7 +44,7 @@ class TrainingConfig(Settings):
         "constant", description="of both learning rates; warmup_linear decays to 0 at the last step of the last epoch"
     )
     warmup_steps: int = Field(150, ge=0, le=MOST, description="steps of rising learning rate, with a warmup schedule")
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: float = Field(0.01, ge=0, description="of trained matrices, decoupled from the gradient")
     decay_transitions: bool = Field(True, description="apply weight decay to the relation transitions τ too")
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
     length_window: int = Field(
@@ -77,8 +77,10 @@ class Config(Settings):
 
     model_config = ConfigDict(extra="allow")  # sections of graph encoders; other names are rejected
 
-    preset: Annotated[Literal["default", "paper", "as_published"], NoEffect()] = "default"
-    seed: int = Field(0, ge=0, le=2**32 - 1)
+    preset: Annotated[Literal["default", "paper", "as_published"], NoEffect()] = Field(
+        "default", description="the defaults: of this package, of the paper's text, or of its published code"
+    )
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="of all random numbers")
     graph_encoder: str = Field("mhgrn", description="a name listed by `mhgrn encoders`")
     graph_query: Literal["statement", "question"] = Field(
         "statement",
@@ -87,9 +89,9 @@ class Config(Settings):
     features: str = Field(
         "names", description="node features: names, random, constant, a .npy file, or a folder of `mhgrn features build`"
     )
-    score: Literal["linear", "mlp"] = "linear"
-    score_hidden: int = Field(200, ge=1, le=WIDEST)
-    score_dropout: float = Field(0.2, ge=0, lt=1)
+    score: Literal["linear", "mlp"] = Field("linear", description="the layer that computes the score of a statement")
+    score_hidden: int = Field(200, ge=1, le=WIDEST, description="width of the hidden layer, with score=mlp")
+    score_dropout: float = Field(0.2, ge=0, lt=1, description="dropout before the score")
     score_text: bool = Field(
         True, description="let the score read the statement's vector; false: the graph's vector only, and score_similarity"
     )

@@ -18,10 +18,10 @@ from mhgrn.text.tokens import Tokens
 class GCNSettings(TrainedSettings):
     """Settings of ``gcn``."""
 
-    layers: int = Field(2, ge=1, le=DEEPEST)
-    hidden_dim: int = Field(100, ge=1, le=WIDEST)
+    layers: int = Field(2, ge=1, le=DEEPEST, description="number of layers")
+    hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of node vectors")
     heads: int = Field(2, ge=1, le=MOST_HEADS, description="attention heads of the pooling; together they are hidden_dim wide")
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     pool: Literal["answer", "all"] = Field("answer", description="the nodes that are pooled")
 
 

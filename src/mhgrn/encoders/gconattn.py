@@ -18,8 +18,8 @@ from mhgrn.text.tokens import Tokens
 class GconAttnSettings(TrainedSettings):
     """Settings of ``gconattn``."""
 
-    hidden_dim: int = Field(300, ge=1, le=WIDEST)
-    dropout: float = Field(0.1, ge=0, lt=1)
+    hidden_dim: int = Field(300, ge=1, le=WIDEST, description="width of node vectors")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     train_projection: bool = Field(
         True, description="train the projection of node features (the published code keeps it at its random initialization)"
     )

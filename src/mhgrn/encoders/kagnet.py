@@ -36,7 +36,7 @@ class KagNetSettings(TrainedSettings):
     node_dim: int = Field(25, ge=1, le=WIDEST, description="width of nodes after the graph convolutions")
     path_dim: int = Field(128, ge=1, le=WIDEST, description="width of the LSTM")
     pair_dim: int = Field(128, ge=1, le=WIDEST, description="width of the vector of a pair of concepts")
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     prune_with: str | None = Field(None, description="folder of `mhgrn features build --from transe`; its scores prune paths")
     prune_below: float = Field(0.12, ge=0, le=1, description="paths with a lower score are pruned")
 

@@ -28,10 +28,10 @@ class RelationNetworkSettings(TrainedSettings):
 
     hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of nodes and of relations")
     transform: Literal["mlp", "linear"] = Field("mlp", description="how a path's parts become its vector")
-    mlp_dim: int = Field(256, ge=1, le=WIDEST)
+    mlp_dim: int = Field(256, ge=1, le=WIDEST, description="width of hidden layers")
     mlp_layers: int = Field(2, ge=1, le=DEEPEST, description="number of hidden layers")
-    out_dim: int = Field(128, ge=1, le=WIDEST)
-    dropout: float = Field(0.3, ge=0, lt=1)
+    out_dim: int = Field(128, ge=1, le=WIDEST, description="width of the vector of a path")
+    dropout: float = Field(0.3, ge=0, lt=1, description="dropout rate")
     published_paths: bool = Field(
         False, description="read the paths of the published code: the first 200, and with one hop also two hops of relation 0"
     )

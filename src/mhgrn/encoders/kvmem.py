@@ -21,8 +21,8 @@ class KVMemSettings(TrainedSettings):
         300, ge=1, description="maximum number of triples per statement; those of mentioned concepts have priority; null: all"
     )
     hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of projected nodes and of relations")
-    memory_dim: int = Field(300, ge=2, le=WIDEST, multiple_of=2)
-    dropout: float = Field(0.1, ge=0, lt=1)
+    memory_dim: int = Field(300, ge=2, le=WIDEST, multiple_of=2, description="width of keys and values of the memory")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     train_projection: bool = Field(
         True, description="train the projection of node features (the published code keeps it at its random initialization)"
     )

@@ -23,17 +23,19 @@ class MHGRNSettings(EncoderSettings):
     """Settings of ``mhgrn``."""
 
     hops: int = Field(2, ge=1, le=DEEPEST, description="K, length of the longest walk")
-    layers: int = Field(1, ge=1, le=DEEPEST)
-    hidden_dim: int = Field(100, ge=1, le=WIDEST)
+    layers: int = Field(1, ge=1, le=DEEPEST, description="number of layers")
+    hidden_dim: int = Field(100, ge=1, le=WIDEST, description="width of node vectors")
     message_dim: int | None = Field(None, ge=1, le=WIDEST, description="width of messages; null: hidden_dim")
     out_dim: int | None = Field(None, ge=1, le=WIDEST, description="width of the output; null: hidden_dim")
-    relation_weights: Literal["diagonal", "full", "basis"] = "diagonal"
+    relation_weights: Literal["diagonal", "full", "basis"] = Field(
+        "diagonal", description="form of the matrices W of relations: diagonal, full, or combinations of a few basis matrices"
+    )
     initial_scale: Annotated[float, Field(gt=0)] | Literal["level"] = Field(
         "level", description="standard deviation of the initial weights; level: chosen by layer so that signals keep their scale"
     )
     heads: int = Field(2, ge=1, le=MOST_HEADS, description="attention heads of the pooling")
     attention_dim: int = Field(50, ge=1, le=WIDEST, description="hidden width of the networks that compute attention")
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     epsilon: float = Field(0.0, ge=0, description="added to the denominator of the attention (published: 1e-15)")
     walks_from: Literal["any", "question"] = Field("any", description="where walks start: anywhere, or at the question's concepts")
     zero_hop: bool = Field(False, description="let a node also attend to its own x, so that it can ignore its walks")

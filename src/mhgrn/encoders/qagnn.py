@@ -25,10 +25,10 @@ CONTEXT_RELATIONS = 2 * len(LINKED)  # context → node and node → context, fo
 class QAGNNSettings(TrainedSettings):
     """Settings of ``qagnn``."""
 
-    layers: int = Field(5, ge=1, le=DEEPEST)
+    layers: int = Field(5, ge=1, le=DEEPEST, description="number of layers")
     hidden_dim: int = Field(200, ge=2, le=WIDEST, description="width of node vectors and messages")
     heads: int = Field(2, ge=1, le=MOST_HEADS, description="attention heads of edges and of the pooling; they divide hidden_dim")
-    dropout: float = Field(0.2, ge=0, lt=1)
+    dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate")
     self_loops: bool = Field(True, description="let a node also send a message to itself, as in the paper")
 
     @field_validator("heads")

@@ -103,14 +103,17 @@ class KnowledgeGraph:
 
     @property
     def head_ptr(self) -> Ints:
+        """The facts of head h are those from ``head_ptr[h]`` to ``head_ptr[h + 1]``."""
         return self._stored["head_ptr"].whole
 
     @property
     def tail(self) -> Ints:
+        """The tail of each fact, ordered by head."""
         return self._stored["tail"].whole
 
     @property
     def relation(self) -> Ints:
+        """The relation of each fact."""
         return self._stored["relation"].whole
 
     @property
@@ -120,10 +123,12 @@ class KnowledgeGraph:
 
     @property
     def neighbor_ptr(self) -> Ints:
+        """The neighbors of concept c are those from ``neighbor_ptr[c]`` to ``neighbor_ptr[c + 1]``."""
         return self._stored["neighbour_ptr"].whole
 
     @property
     def neighbor(self) -> Ints:
+        """The neighbors of each concept, in either direction."""
         return self._stored["neighbour"].whole
 
     @property

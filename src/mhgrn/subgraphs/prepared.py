@@ -173,6 +173,7 @@ class PreparedData:
 
     @property
     def fingerprint(self) -> str:
+        """A hash of what the data was prepared from: questions, graph and options."""
         return str(self.about["fingerprint"])
 
     def split(self, name: str) -> range:
@@ -195,6 +196,7 @@ class PreparedData:
         return numbers
 
     def subgraph(self, statement: int) -> Subgraph:
+        """The subgraph of a statement, by its number in :attr:`statements`."""
         if not self._is_checked[statement]:
             self.ensure(statement, statement + 1)
         nodes = slice(int(self.node_ptr[statement]), int(self.node_ptr[statement + 1]))

@@ -84,6 +84,7 @@ class SynthesisOptions:
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies that choose wrong choices."""
         return STRATEGIES if self.distractors == MIXED else tuple(s for s in STRATEGIES if s == self.distractors)
 
     def sizes(self) -> dict[str, int]:

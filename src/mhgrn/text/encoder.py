@@ -158,6 +158,7 @@ class TextEncoder(nn.Module):
 
     @property
     def sentence_dim(self) -> int:
+        """The width of a statement's vector."""
         return 4 * self.width if self.encoding == "separate" else self.width
 
     def identity(self) -> dict[str, Any]:
@@ -196,6 +197,7 @@ class TextEncoder(nn.Module):
         return self.encode_texts(texts).vectors
 
     def encode_texts(self, texts: Sequence[str]) -> "Encoded":
+        """Vectors of single texts."""
         inputs = self.tokenizer(
             list(texts), padding=True, truncation=True, max_length=self.settings.max_length, return_tensors="pt"
         )
@@ -278,6 +280,7 @@ class TextEncoder(nn.Module):
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
+        """Switch off dropout for a while."""
         was = self.training
         self.eval()
         yield
@@ -306,6 +309,7 @@ class TextEncoder(nn.Module):
         return match(vectors[q], vectors[a]), tokens
 
     def encode_pairs(self, stems: Sequence[str], choices: Sequence[str]) -> "Encoded":
+        """Vectors of question stems with a choice each, encoded as one text."""
         first, second = self._sides(stems, choices)
         if self.settings.input_format in SINGLE_SEPARATOR:
             inputs = self._single_separator(first, second)

@@ -40,6 +40,7 @@ class Ensemble:
     members: list[Member]
 
     def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values."""
         return asdict(self)
 
 

@@ -1,10 +1,11 @@
 """The numbered facts of a question, against sets of names written out fact by fact."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.explain import QuestionFacts, Triple
+from mhgrn.explain import QuestionFacts
 from mhgrn.subgraphs.extract import Subgraph
 
 SYMMETRIC = {1}
@@ -46,6 +47,8 @@ def test_facts_are_the_distinct_facts_of_all_choices(seed: int, choices: int) ->
         assert after.concepts is before.concepts
         assert after.types is before.types
     chosen = [i for i in range(len(found)) if keep[i]]
-    either_way = [Triple(*(row if rng.random() < 0.5 or row[1] not in SYMMETRIC else row[::-1])) for row in found.facts.tolist()]
-    assert found.numbers([either_way[i] for i in chosen], SYMMETRIC) == chosen
+    either_way = np.array([row if rng.random() < 0.5 or row[1] not in SYMMETRIC else row[::-1] for row in found.facts.tolist()])
+    assert found.places(either_way.reshape(-1, 3)[chosen], SYMMETRIC).tolist() == chosen
+    with pytest.raises(AssertionError, match="not one of the question's"):
+        found.places(np.array([[0, 9, 0]]), SYMMETRIC)
     assert found.mask(chosen).tolist() == keep.tolist()

@@ -4,6 +4,7 @@ from mhgrn.explain.attention import attention
 from mhgrn.explain.effects import AlteredGraphs, Effects, Triple, effects, empty_subgraph, without_facts
 from mhgrn.explain.fact_sets import QuestionFacts
 from mhgrn.explain.paths import ReasoningPath, decode_walks, to_path
+from mhgrn.explain.smallest_set import SmallestSet
 from mhgrn.explain.walk_graph import Mask
 from mhgrn.explain.walks import BestPaths, EdgeMarginals, WalkDistribution, attends_to_walks
 from mhgrn.nn.walks import Walk
@@ -16,6 +17,7 @@ __all__ = [
     "Mask",
     "QuestionFacts",
     "ReasoningPath",
+    "SmallestSet",
     "Triple",
     "Walk",
     "WalkDistribution",

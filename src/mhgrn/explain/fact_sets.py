@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mhgrn.explain.effects import Triple
 from mhgrn.explain.walk_graph import Ints, Mask
 from mhgrn.subgraphs.extract import Subgraph
 
@@ -65,16 +63,26 @@ class QuestionFacts:
         chosen[list(numbers)] = True
         return chosen
 
-    def numbers(self, triples: Iterable[Triple], symmetric: Collection[int]) -> list[int]:
-        """The numbers of facts, ascending, without repetition; a fact of no subgraph is an error."""
-        wanted = {(t.tail, t.relation, t.head) if t.relation in symmetric and t.tail < t.head else tuple(t) for t in triples}
-        place = {row: number for number, row in enumerate(map(tuple, self.facts.tolist()))}
-        return sorted(place[row] for row in wanted)
+    def places(self, rows: Ints, symmetric: Collection[int]) -> Ints:
+        """[n] the numbers of facts given as concept, relation, concept [n, 3]; they must be among the question's."""
+        _, relations, concepts = (self.facts.max(axis=0, initial=0) + 1).tolist()
+        rows = _ascending(rows, symmetric)
+        known, wanted = ((of[:, 0] * relations + of[:, 1]) * concepts + of[:, 2] for of in (self.facts, rows))
+        found: Ints = np.searchsorted(known, wanted)
+        if len(rows) and (found.max() >= len(self) or not np.array_equal(self.facts[found], rows)):
+            raise AssertionError("a fact is not one of the question's")
+        return found
 
 
-def _rows(subgraph: Subgraph, symmetric: Collection[int]) -> NDArray[np.int64]:
-    """[facts, 3] concept, relation, concept of each stored fact; the concepts of a symmetric relation ascend."""
-    concepts, relation = np.asarray(subgraph.concepts, dtype=np.int64), np.asarray(subgraph.relation, dtype=np.int64)
-    head, tail = concepts[np.asarray(subgraph.head)], concepts[np.asarray(subgraph.tail)]
-    swapped = np.isin(relation, list(symmetric)) & (tail < head)
-    return np.stack([np.where(swapped, tail, head), relation, np.where(swapped, head, tail)], axis=1)
+def _rows(subgraph: Subgraph, symmetric: Collection[int]) -> Ints:
+    """[facts, 3] concept, relation, concept of each stored fact."""
+    concepts = np.asarray(subgraph.concepts, dtype=np.int64)
+    relation = np.asarray(subgraph.relation, dtype=np.int64)
+    rows = np.stack([concepts[np.asarray(subgraph.head)], relation, concepts[np.asarray(subgraph.tail)]], axis=1)
+    return _ascending(rows, symmetric)
+
+
+def _ascending(rows: Ints, symmetric: Collection[int]) -> Ints:
+    """Facts [n, 3] with the concepts of symmetric relations in ascending order."""
+    swapped = np.isin(rows[:, 1], list(symmetric)) & (rows[:, 2] < rows[:, 0])
+    return np.where(swapped[:, None], rows[:, ::-1], rows)

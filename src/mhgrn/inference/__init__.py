@@ -5,5 +5,16 @@ from mhgrn.inference.answer import Answer
 from mhgrn.inference.answerer import QuestionAnswerer
 from mhgrn.inference.asked import Asked, WrongOption
 from mhgrn.inference.contrast import Contrast, ContrastFact
+from mhgrn.inference.searching import smallest_sets
 
-__all__ = ["Answer", "Asked", "Contrast", "ContrastFact", "FactMasks", "QuestionAnswerer", "WrongOption", "score_masks"]
+__all__ = [
+    "Answer",
+    "Asked",
+    "Contrast",
+    "ContrastFact",
+    "FactMasks",
+    "QuestionAnswerer",
+    "WrongOption",
+    "score_masks",
+    "smallest_sets",
+]

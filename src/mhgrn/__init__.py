@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mhgrn.features.source import FeatureSource
     from mhgrn.grounding.grounder import Grounder
     from mhgrn.grounding.index import ConceptIndex
-    from mhgrn.inference import Answer, QuestionAnswerer
+    from mhgrn.inference import Answer, Evidence, QuestionAnswerer
     from mhgrn.kg import Fact, GraphReader, ImportOptions, KnowledgeGraph, build
     from mhgrn.model import KnowledgeAwareQA
     from mhgrn.nn.conv import MHGRNConv
@@ -47,6 +47,7 @@ _MODULES = {
     "Config": "mhgrn.config",
     "Dims": "mhgrn.encoders.base",
     "Ensemble": "mhgrn.training.ensemble",
+    "Evidence": "mhgrn.inference",
     "Extractor": "mhgrn.subgraphs.extract",
     "Fact": "mhgrn.kg",
     "FeatureSource": "mhgrn.features.source",
@@ -91,6 +92,7 @@ __all__ = [
     "Config",
     "Dims",
     "Ensemble",
+    "Evidence",
     "Extractor",
     "Fact",
     "FeatureSource",

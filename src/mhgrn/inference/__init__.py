@@ -5,6 +5,7 @@ from mhgrn.inference.answer import Answer
 from mhgrn.inference.answerer import QuestionAnswerer
 from mhgrn.inference.asked import Asked, WrongOption
 from mhgrn.inference.contrast import Contrast, ContrastFact
+from mhgrn.inference.evidence import Evidence, EvidenceFact, EvidenceItem
 from mhgrn.inference.searching import smallest_sets
 
 __all__ = [
@@ -12,6 +13,9 @@ __all__ = [
     "Asked",
     "Contrast",
     "ContrastFact",
+    "Evidence",
+    "EvidenceFact",
+    "EvidenceItem",
     "FactMasks",
     "QuestionAnswerer",
     "WrongOption",

@@ -41,11 +41,13 @@ from mhgrn.inference.asked import (
 )
 from mhgrn.inference.batch import Decoded, Knowledge, Prepared, Read
 from mhgrn.inference.contrast import Contrast, candidates, contrast_of
+from mhgrn.inference.evidence import Evidence
+from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
 from mhgrn.inference.view import view_of
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import track
-from mhgrn.questions.question import Question
+from mhgrn.questions.question import Question, checked_stem
 from mhgrn.questions.reading import questions_from
 from mhgrn.runs import Run
 from mhgrn.scoring import Scorer, TextMemory, best_choice, probabilities
@@ -208,6 +210,25 @@ class QuestionAnswerer:
         numbers = choice_number(asked.question, this), choice_number(asked.question, other)
         read = self.read([asked])
         return self._contrast(read, 0, *numbers)
+
+    def evidence(
+        self, question: "str | Mapping[str, Any] | Question", choices: Sequence[str] | None = None, budget: int = 300
+    ) -> Evidence:
+        """Facts and paths of the graph that may help with a question, as sentences, best first, within a token budget.
+
+        Args:
+            question: The question, as in :meth:`ask`.
+            choices: Two or more choices. Without them a text is an open question, and the model itself is not used.
+            budget: The largest number of tokens of :attr:`Evidence.text`, counted by the tokenizer of the run's text encoder.
+
+        >>> print(qa.evidence("Where would a child sit?", budget=100).context())  # doctest: +SKIP
+        """
+        check_count("budget", budget)
+        if isinstance(question, str) and choices is None:
+            return evidence_of(checked_stem(question), None, budget, self._knowledge, self.scorer, None, self._first_head)
+        asked = Asked(to_question(question, choices), effects=False)
+        texts = asked.question.stem, list(asked.question.choices)
+        return evidence_of(*texts, budget, self._knowledge, self.scorer, self.read([asked]), self._first_head)
 
     def walks(self, question: str, choices: Sequence[str], choice: str | None = None) -> WalkDistribution:
         """The distribution over walks behind a choice.

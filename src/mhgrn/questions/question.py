@@ -117,6 +117,13 @@ def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple
     return cleaned, texts
 
 
+def checked_stem(stem: object) -> str:
+    """The text of a question without choices, without surrounding spaces; a ``UserError`` if it is none."""
+    cleaned = _cleaned("the question", stem)
+    _length("the question", cleaned, LONGEST_STEM)
+    return cleaned
+
+
 def _check_size(stem: str, choices: Sequence[str]) -> None:
     if len(choices) > MOST_CHOICES:
         raise UserError(f"the question has {len(choices):,} choices; at most {MOST_CHOICES:,} are allowed.")

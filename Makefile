@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RELEASE_PYTHONS ?= python3.11 python3.12 python3.13
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo serve conceptnet commonsense starter-model docs docs-serve test test-long check format lock clean
+.PHONY: help demo serve conceptnet commonsense starter-model docs docs-serve test test-long check format lock lock-lowest release release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +62,29 @@ lock:  ## pin the newest versions that both distributions allow
 	build/lock/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable reproduction
 	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu//' > requirements.lock
 	rm -rf build/lock
+
+lock-lowest:  ## pin the oldest versions that the dependencies allow (needs uv)
+	uv pip compile --quiet --resolution lowest-direct --python-version 3.11 --index-strategy unsafe-best-match --no-annotate --no-header \
+		--constraint constraints.txt pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > requirements-lowest.lock
+
+release:  ## build wheel and sdist, check them in clean environments, one for each Python version that is installed
+	rm -rf dist build/release && mkdir -p build/release
+	$(PYTHON) -m venv build/release/tools
+	build/release/tools/bin/pip install --quiet build twine
+	build/release/tools/bin/python -m build --outdir dist .
+	build/release/tools/bin/twine check --strict dist/*
+	@for python in $(RELEASE_PYTHONS); do \
+		found=$$(command -v $$python || ls -d $$HOME/.pyenv/versions/$${python#python}.*/bin/python 2>/dev/null | tail -1); \
+		if [ -z "$$found" ]; then echo "$$python: not installed, not checked"; continue; fi; \
+		$(MAKE) --no-print-directory release-check PYTHON=$$found ENVIRONMENT=$$python REQUIREMENTS=requirements.lock || exit 1; \
+	done
+	$(MAKE) --no-print-directory release-check ENVIRONMENT=lowest REQUIREMENTS=requirements-lowest.lock
+
+release-check:
+	$(PYTHON) -m venv build/release/$(ENVIRONMENT)
+	build/release/$(ENVIRONMENT)/bin/pip install --quiet --constraint $(REQUIREMENTS) dist/*.whl
+	cd build/release && XDG_CACHE_HOME=$$PWD/cache-$(ENVIRONMENT) $(ENVIRONMENT)/bin/mhgrn ask starter "Where would a child sit at a desk?" -c classroom -c moon
+	@echo "$(ENVIRONMENT): the wheel installs and answers"
 
 clean:  ## delete the virtual environment and build folders
 	rm -rf $(VENV) build dist

@@ -60,6 +60,24 @@ def test_a_wrong_field_is_named(client: Client, change: dict[str, Any], field: s
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"question": " "}, "question: the text is empty."),
+        ({"question": "x" * 10_001}, "question: at most 10,000 characters are allowed."),
+        ({"choices": ["sea"]}, "choices: at least 2 items are needed."),
+        ({"choices": [str(n) for n in range(101)]}, "choices: at most 100 items are allowed."),
+        ({"choices": ["sea", 1]}, "choices.1: a text is expected."),
+        ({"graph": "no"}, "graph: true or false is expected."),
+        ({"paths": 101}, "paths: at most 100 is allowed."),
+        ({"paths": "many"}, "paths: an integer is expected."),
+        ({"modle": "starter"}, "modle: there is no such field. Did you mean model?"),
+    ],
+)
+def test_messages_are_plain_english(client: Client, change: dict[str, Any], message: str) -> None:
+    assert client.send("POST", "/v1/ask", GOOD | change).json()["error"]["message"] == message
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",

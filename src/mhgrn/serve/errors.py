@@ -5,11 +5,30 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
-from mhgrn.errors import UserError
+from mhgrn.errors import UserError, did_you_mean
 from mhgrn.inference import WrongOption
 from mhgrn.printing import shown, strict_json
+from mhgrn.serve.schemas import AskBody, AskManyBody
 
 _LIMITS = ("max_length", "min_length", "le", "ge")
+_MESSAGES = {  # by the type of pydantic's error
+    "string_too_long": "at most {max_length:,} characters are allowed",
+    "string_too_short": "the text is empty",
+    "string_pattern_mismatch": "the text is empty",
+    "string_type": "a text is expected",
+    "string_unicode": "the text is not valid Unicode",
+    "too_long": "at most {max_length:,} items are allowed",
+    "too_short": "at least {min_length:,} items are needed",
+    "list_type": "a list is expected",
+    "bool_type": "true or false is expected",
+    "int_type": "an integer is expected",
+    "int_parsing": "an integer is expected",
+    "less_than_equal": "at most {le:,} is allowed",
+    "greater_than_equal": "at least {ge:,} is needed",
+    "missing": "this field is needed",
+    "extra_forbidden": "there is no such field",
+    "model_attributes_type": "an object is expected",
+}
 _SOURCES = ("body", "query", "path", "header")
 
 
@@ -48,5 +67,9 @@ def invalid(error: RequestValidationError) -> JsonResponse:
         return failure(422, f"the body is not JSON ({shown(first.get('ctx', {}).get('error', ''))}).")
     name = shown(".".join(place)) if place else None
     limit = next((first["ctx"][key] for key in _LIMITS if key in first.get("ctx", {})), None)
-    what = "The body" if name is None else name
-    return failure(422, f"{what}: {shown(first['msg'])}.", name, limit if isinstance(limit, int) else None)
+    known = _MESSAGES.get(first["type"])
+    said = f"{shown(first['msg']) if known is None else known.format(**first.get('ctx', {}))}."
+    if first["type"] == "extra_forbidden":
+        fields = AskManyBody if len(place) == 1 and isinstance(error.body, dict) and "questions" in error.body else AskBody
+        said += did_you_mean(place[-1], fields.model_fields)
+    return failure(422, f"{'the body' if name is None else name}: {said}", name, limit if isinstance(limit, int) else None)

@@ -328,7 +328,7 @@ class TestWhatIf:
         page = new_page(fragment())
         page.click("text=Add this fact")
         page.wait_for_selector("#fact-error >> text=needs a concept")
-        for name, text in (("Concept", "ocean"), ("Relation", "swims under"), ("Concept it leads to", "school")):
+        for name, text in (("Concept", "ocean"), ("Relation", "swims under"), ("Other concept", "school")):
             page.get_by_label(name, exact=True).first.fill(text)
         page.click("text=Add this fact")
         page.wait_for_selector("#fact-error >> text=is not a relation")

@@ -31,7 +31,7 @@ export function showBeside(parent, view, answers, models, go) {
   put(
     parent,
     h("h2", { id: "beside-heading" }, "Compare two models"),
-    h("p", { class: "field inline" }, h("label", { for: "other-model" }, `Put beside “${mine}”`), select),
+    h("p", { class: "field inline" }, h("label", { for: "other-model" }, `Compare “${mine}” with`), select),
     answers.beside && h("p", { class: "lead" }, verdict(mine, answers.now, view.beside ?? "", answers.beside)),
     answers.beside &&
       h("div", { class: "side-by-side" }, column(mine, answers.now, view.choices), column(view.beside ?? "", answers.beside, view.choices)),

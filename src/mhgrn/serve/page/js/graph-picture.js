@@ -20,12 +20,16 @@ import { Zoom } from "./zoom.js";
 
 const PILL = 26; // height of a name
 const LONGEST = 26; // characters of a name
-const DOT = 4.5; // radius of a concept without its name
+const DOT = 4.5; // radius of a concept without its name …
+const CROWDED_DOT = 3; // … and among many concepts in a small picture
+const SMALL = 500; // width of a small picture
 const ROOM = 0.42; // share of the picture that names may cover when concepts are placed …
 const CROWDED_ROOM = 0.16; // … and among many concepts
 const CROWD = 60; // concepts
 const NAMED_AT = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8]; // where along a line its relation may be written, best first
-const BEND = 18; // between facts about the same two concepts
+const SHIFTS = [[0, 0], [0, 15], [0, -15], [15, 0], [-15, 0], [0, 30], [0, -30], [30, 0], [-30, 0]]; // of a name on a path, if there is no room
+const BEND = 18; // between facts about the same two concepts …
+const MOST_BEND = 60; // … if they are few
 const HELP = "Graph of the question. Plus and minus zoom, arrow keys move, 0 shows everything. The facts are also listed below.";
 
 const HINT = "Point at a line to read its fact, click it to switch it off. To zoom with the wheel, click the picture first.";
@@ -52,6 +56,7 @@ export class GraphPicture {
     this.unused = false; // the graph is switched off
     this.unnamed = 0; // concepts in view without their name
     this.size = { width: 0, height: 0 };
+    this.radius = DOT; // of a concept without its name
     /** @type {Line | null} */
     this.selected = null;
     this.frame = 0;
@@ -111,10 +116,11 @@ export class GraphPicture {
       const pair = [line.from, line.to].sort((a, b) => a - b).join();
       pairs.set(pair, [...(pairs.get(pair) ?? []), line]);
     }
+    const order = { plain: 0, off: 1, added: 2, path: 3 };
+    for (const together of pairs.values()) together.sort((/** @type {Line} */ a, /** @type {Line} */ b) => order[b.kind] - order[a.kind]);
     this.lines = lines.map((line) => this.makeLine(line, pairs.get([line.from, line.to].sort((a, b) => a - b).join())));
     const ranks = ranked(dots);
     this.dots = dots.map((dot, i) => this.makeDot(dot, ranks[i]));
-    const order = { plain: 0, off: 1, added: 2, path: 3 };
     const behind = lines.map((_, i) => i).sort((a, b) => order[lines[a].kind] - order[lines[b].kind] || a - b);
     const names = this.lines.flatMap(({ name }) => name ?? []);
     const shown = this.dots.filter((_, i) => !hidden.has(i)).sort((a, b) => b.rank - a.rank);
@@ -135,7 +141,7 @@ export class GraphPicture {
   makeDot(dot, rank) {
     const text = s("text", { class: "name" }, shortened(dot.label, LONGEST));
     const box = s("rect", { class: "pill", height: PILL, rx: dot.role === "choice" ? 5 : PILL / 2 });
-    const mark = dot.role === "choice" ? s("rect", { class: "mark", width: 2 * DOT, height: 2 * DOT }) : s("circle", { class: "mark", r: DOT });
+    const mark = dot.role === "choice" ? s("rect", { class: "mark" }) : s("circle", { class: "mark" });
     const kinds = ["dot", dot.role, dot.onPath && "on-path", dot.isAnswer && "answer"].filter(Boolean).join(" ");
     const group = s("g", { class: kinds }, mark, box, text);
     const keys = this.drawn.lines.filter(({ fact }) => fact[0] === dot.name || fact[2] === dot.name).map(({ key }) => key);
@@ -146,8 +152,7 @@ export class GraphPicture {
 
   /** @param {Line} line @param {Line[]} together facts about the same two concepts @returns {LineShape} */
   makeLine(line, together) {
-    const number = together.indexOf(line) - (together.length - 1) / 2;
-    const bend = (line.from < line.to ? 1 : -1) * number * BEND;
+    const bend = (line.from < line.to ? 1 : -1) * bends(together.length)[together.indexOf(line)];
     const { dots } = this.drawn;
     const bulge = dots[line.from].role !== dots[line.to].role ? 0 : { question: 1, choice: -1, between: 0 }[dots[line.from].role];
     const drawn = s("path", { class: "line", "marker-end": `url(#arrow-${line.kind})` });
@@ -170,11 +175,12 @@ export class GraphPicture {
     const { clientWidth: width, clientHeight: height } = this.stage;
     if (!width) return;
     this.size = { width, height };
+    this.radius = this.drawn.dots.length > CROWD && width < SMALL ? CROWDED_DOT : DOT;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     let covered = 0;
     const room = (this.drawn.dots.length > CROWD ? CROWDED_ROOM : ROOM) * width * height;
     /** @type {import("./graph-layout.js").Box[]} */
-    const boxes = this.drawn.dots.map(({ role }) => ({ role, halfWidth: DOT + 2, halfHeight: DOT + 2 }));
+    const boxes = this.drawn.dots.map(({ role }) => ({ role, halfWidth: this.radius + 2, halfHeight: this.radius + 2 }));
     const byRank = this.byRank();
     for (const shape of this.dots) shape.hasRoom = false;
     for (const i of byRank) {
@@ -214,13 +220,18 @@ export class GraphPicture {
     for (const i of visible) {
       const shape = this.dots[i];
       const place = at(i);
-      const pill = around(within(place, shape.width / 2, width), shape.width / 2, PILL / 2);
-      const isFree = () => shape.hasRoom || marks.filter((mark) => overlap(pill, around(mark, DOT, DOT), 0)).length <= 1;
-      const isNamed = inView(place) && !taken.some((other) => overlap(pill, other, 3)) && isFree();
-      if (isNamed) taken.push(pill);
+      const { role, onPath } = this.drawn.dots[i];
+      const covered = (/** @type {Rectangle} */ pill) => marks.filter((mark) => overlap(pill, around(mark, this.radius, this.radius), 0)).length - 1;
+      const isFree = (/** @type {Rectangle} */ pill) =>
+        !taken.some((other) => overlap(pill, other, 3)) && (shape.hasRoom || role !== "between" || covered(pill) === 0);
+      const pills = (onPath ? SHIFTS : SHIFTS.slice(0, 1)).map(([x, y]) =>
+        around(within({ x: place.x + x, y: place.y + y }, shape.width / 2, width), shape.width / 2, PILL / 2),
+      );
+      const pill = inView(place) ? (pills.find(isFree) ?? null) : null;
+      if (pill) taken.push(pill);
       else if (inView(place)) unnamed++;
-      bounds[i] = isNamed ? pill : around(place, DOT + 1, DOT + 1);
-      this.moveDot(shape, place, isNamed ? pill : null);
+      bounds[i] = pill ?? around(place, this.radius + 1, this.radius + 1);
+      this.moveDot(shape, place, pill);
     }
     const blocked = visible.map((i) => bounds[i]);
     this.lines.forEach((shape, k) => {
@@ -237,11 +248,12 @@ export class GraphPicture {
   /** @param {DotShape} shape @param {{x: number, y: number}} place @param {Rectangle | null} pill */
   moveDot(shape, place, pill) {
     shape.group.classList.toggle("named", pill !== null);
-    if (shape.dot instanceof SVGCircleElement) set(shape.dot, { cx: place.x, cy: place.y });
-    else set(shape.dot, { x: place.x - DOT, y: place.y - DOT });
-    const middle = pill ? (pill.left + pill.right) / 2 : place.x;
-    set(shape.box, { x: middle - shape.width / 2, y: place.y - PILL / 2, width: shape.width });
-    set(shape.text, { x: middle, y: place.y });
+    const { radius } = this;
+    if (shape.dot instanceof SVGCircleElement) set(shape.dot, { cx: place.x, cy: place.y, r: radius });
+    else set(shape.dot, { x: place.x - radius, y: place.y - radius, width: 2 * radius, height: 2 * radius });
+    const middle = pill ? { x: (pill.left + pill.right) / 2, y: (pill.top + pill.bottom) / 2 } : place;
+    set(shape.box, { x: middle.x - shape.width / 2, y: middle.y - PILL / 2, width: shape.width });
+    set(shape.text, middle);
   }
 
   /**
@@ -269,7 +281,9 @@ export class GraphPicture {
     const places = NAMED_AT.map((share) => along(a, control, b, share));
     const isLong = Math.hypot(b.x - a.x, b.y - a.y) > 24;
     const box = (/** @type {{x: number, y: number}} */ place) => around(place, shape.nameWidth / 2, 7);
-    const free = isLong ? places.find((place) => !taken.some((other) => overlap(box(place), other, 1))) : undefined;
+    const inside = { left: 2, top: 2, right: this.size.width - 2, bottom: this.size.height - 2 };
+    const fits = (/** @type {Rectangle} */ name) => holds(inside, name) && !taken.some((other) => overlap(name, other, 1));
+    const free = isLong ? places.find((place) => fits(box(place))) : undefined;
     shape.name.classList.toggle("shown", free !== undefined);
     set(shape.name, { ...(free ?? places[0]) });
     return free ? box(free) : null;
@@ -381,6 +395,13 @@ function ranked(dots) {
   return ranks;
 }
 
+/** How far the lines between the same two concepts bend, the straightest first. @param {number} lines */
+function bends(lines) {
+  const step = Math.min(BEND, (2 * MOST_BEND) / lines);
+  const all = [...Array(lines).keys()].map((i) => (i - (lines - 1) / 2) * step);
+  return all.sort((a, b) => Math.abs(a) - Math.abs(b));
+}
+
 /** @param {string} kind */
 function arrow(kind) {
   const attributes = { id: `arrow-${kind}`, class: `arrow ${kind}`, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 8, markerHeight: 8 };
@@ -416,6 +437,11 @@ function within(place, half, width) {
 function along(a, control, b, t) {
   const at = (/** @type {"x" | "y"} */ axis) => (1 - t) ** 2 * a[axis] + 2 * t * (1 - t) * control[axis] + t ** 2 * b[axis];
   return { x: at("x"), y: at("y") };
+}
+
+/** @param {Rectangle} outer @param {Rectangle} inner */
+function holds(outer, inner) {
+  return inner.left >= outer.left && inner.top >= outer.top && inner.right <= outer.right && inner.bottom <= outer.bottom;
 }
 
 /** @param {Rectangle} one @param {Rectangle} other @param {number} gap */

@@ -1,7 +1,6 @@
 /** The question and its choices. */
 
 import { h, put } from "./dom.js";
-import { count } from "./words.js";
 
 /** @typedef {import("./types.js").Service} Service */
 
@@ -142,8 +141,8 @@ export class QuestionForm {
     const repeated = choices.find((choice, i) => choices.indexOf(choice) < i);
     this.complain();
     if (!question) this.complain("Type a question first.", "question");
-    else if (choices.length < 2 && !this.service?.open_questions) this.complain(`Choices are needed. ${NEEDED}`, "choices");
-    else if (repeated !== undefined) this.complain(`“${repeated}” is given twice.`, "choices");
+    else if (choices.length < 2 && !this.service?.open_questions) this.complain("Choices are needed. Type at least two.", "choices");
+    else if (repeated !== undefined) this.complain(`The choice “${repeated}” is given twice.`, "choices");
     else this.ask(question, choices, this.service && this.service.models.length > 1 ? this.model.value : null);
   }
 
@@ -172,9 +171,5 @@ export class QuestionForm {
     this.button.textContent = working ? "Asking…" : "Ask";
     this.form.toggleAttribute("aria-busy", working);
     if (working) this.form.setAttribute("aria-busy", "true");
-  }
-
-  limitHint() {
-    return this.service ? `At most ${count(this.service.limits.choices)} choices.` : "";
   }
 }

@@ -16,11 +16,6 @@ export function isChanged(view) {
   return view.added.length > 0 || view.off.length > 0 || !view.graph;
 }
 
-/** The view without its changes. @param {View} view @returns {View} */
-export function unchanged(view) {
-  return { ...view, added: [], off: [], graph: true };
-}
-
 /** @param {View} view @returns {string} */
 export function toFragment(view) {
   const parts = new URLSearchParams();

@@ -28,7 +28,7 @@ export class WhatIf {
     const changed = () => void this.preview();
     this.head = new Combobox("Concept", (text, signal) => this.concepts(text, signal), changed, "child");
     this.relation = new Combobox("Relation", (text) => this.matching(text), changed, "… at …");
-    this.tail = new Combobox("Concept it leads to", (text, signal) => this.concepts(text, signal), changed, "library");
+    this.tail = new Combobox("Other concept", (text, signal) => this.concepts(text, signal), changed, "library");
     this.said = h("p", { class: "preview", "aria-live": "polite" });
     this.error = h("p", { class: "error", id: "fact-error", role: "alert" });
     this.graph = h("p", { class: "graph-switch" });
@@ -44,7 +44,7 @@ export class WhatIf {
     put(
       parent,
       h("h2", { id: "what-if-heading" }, "What if …"),
-      h("p", { class: "lead" }, "Change the facts and see how the answer moves. Switch off any fact under Why or in the picture, or:"),
+      h("p", { class: "lead" }, "Change the facts and see how the answer changes. Switch facts off under Why or in the picture. You can also switch off the whole graph or add a fact."),
       this.graph,
       form,
     );

@@ -8,6 +8,8 @@ import { PRINTED, asSentence, count, factKey, percent, roundPercent } from "./wo
 /** @typedef {import("./types.js").Fact} Fact */
 /** @typedef {import("./types.js").Path} Path */
 
+const SWITCHED_OFF = "the graph is switched off."; // a note that the page says in its own words
+
 /**
  * @param {HTMLElement} parent
  * @param {Answer} answer
@@ -16,6 +18,7 @@ import { PRINTED, asSentence, count, factKey, percent, roundPercent } from "./wo
  */
 export function showWhy(parent, answer, graph, switchOff) {
   const paths = answer.paths.filter((path) => path.facts.length);
+  const notes = answer.notes.filter((note) => graph || note !== SWITCHED_OFF);
   put(
     parent,
     h("h2", { id: "why-heading" }, "Why"),
@@ -24,7 +27,7 @@ export function showWhy(parent, answer, graph, switchOff) {
     answer.without_graph !== null &&
       graph &&
       h("p", { class: "text-only" }, `From the text alone, without any facts, “${answer.choice}” would have ${percent(answer.without_graph)}.`),
-    answer.notes.length > 0 && h("ul", { class: "notes" }, ...answer.notes.map((note) => h("li", {}, asSentence(note)))),
+    notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, asSentence(note)))),
   );
 }
 

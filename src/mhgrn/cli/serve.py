@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import Device
+from mhgrn.cli._options import Device, TextPrecision
 
 PANEL = "Ask"
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "fastapi_swagger")
@@ -37,6 +37,7 @@ def serve(
     log: Annotated[bool, typer.Option(help="Write a line of JSON to standard error for each request.")] = True,
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Also log the texts of questions.")] = False,
     device: Device = "cpu",
+    text_precision: TextPrecision = "float32",
 ) -> None:
     """Answer questions over HTTP, with a page for browsers."""
     from mhgrn.errors import UserError
@@ -51,5 +52,7 @@ def serve(
     from mhgrn.serve.server import serve as serve_runs
     from mhgrn.serve.settings import ServeSettings
 
-    settings = ServeSettings(queue, batch_size, deadline, token, log=log, log_questions=log_questions)
+    settings = ServeSettings(
+        queue, batch_size, deadline, token, text_precision=text_precision, log=log, log_questions=log_questions
+    )
     serve_runs(listening, run or [], device, settings)

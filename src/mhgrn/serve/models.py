@@ -19,6 +19,7 @@ from mhgrn.questions.question import Question
 from mhgrn.runs import Run
 from mhgrn.serve.examples import EXAMPLES
 from mhgrn.starter import find_run
+from mhgrn.text.packed import TextPrecision
 
 LONGEST_LISTED = 1_000  # facts of a concept, and concepts of a completion
 
@@ -82,6 +83,7 @@ class ServedModel:
         return {
             "name": self.name,
             "encoder": Path(run.config.text.encoder).name,
+            "text_precision": run.encoder.precision,
             "graph": {
                 "concepts": len(run.graph),
                 "facts": run.graph.fact_count,
@@ -95,7 +97,9 @@ class ServedModel:
         }
 
 
-def load_models(runs: Sequence[str | Path], device: str = "cpu", text_memory: int = 0) -> dict[str, ServedModel]:
+def load_models(
+    runs: Sequence[str | Path], device: str = "cpu", text_memory: int = 0, text_precision: TextPrecision = "float32"
+) -> dict[str, ServedModel]:
     """Load runs, by folder or name, and warm them. Each is served under the last part of its path, made distinct by a number."""
     found: dict[str, ServedModel] = {}
     for run in runs or ["starter"]:
@@ -103,6 +107,6 @@ def load_models(runs: Sequence[str | Path], device: str = "cpu", text_memory: in
         number = 2
         while name in found:
             name, number = f"{first}-{number}", number + 1
-        found[name] = ServedModel(name, QuestionAnswerer(Run.load(find_run(run)), device, text_memory))
+        found[name] = ServedModel(name, QuestionAnswerer(Run.load(find_run(run)), device, text_memory, text_precision))
         found[name].warm()
     return found

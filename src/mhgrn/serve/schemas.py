@@ -149,6 +149,7 @@ class RelationsBody(BaseModel):
 class ModelBody(BaseModel):
     name: str
     encoder: str
+    text_precision: str
     graph: dict[str, Any]
     graph_encoder: str
     parameters: int

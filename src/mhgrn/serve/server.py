@@ -69,7 +69,7 @@ def serve(
     Raises:
         UserError: A run cannot be loaded.
     """
-    service = Service(lambda: load_models(runs, device, settings.text_memory), settings)
+    service = Service(lambda: load_models(runs, device, settings.text_memory, settings.text_precision), settings)
     server = Server(service)
 
     def loaded() -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from mhgrn.text.packed import TextPrecision
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -27,6 +29,7 @@ class ServeSettings:
         deadline: Seconds after which a question is given up.
         token: The bearer token that requests to ``/v1`` must have. None: no token is needed.
         text_memory: Bytes of text vectors that each model keeps.
+        text_precision: Of the text encoders: float32, or int8, which is faster on a processor.
         log: Write a line of JSON to standard error for each request.
         log_questions: Also log the questions and choices.
     """
@@ -36,6 +39,7 @@ class ServeSettings:
     deadline: float = 30.0
     token: str | None = None
     text_memory: int = 64 << 20
+    text_precision: TextPrecision = "float32"
     log: bool = True
     log_questions: bool = False
     limits: Limits = Limits()

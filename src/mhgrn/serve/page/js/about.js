@@ -45,7 +45,7 @@ function names(concepts) {
 function described(model) {
   return [
     ["Name", model.name],
-    ["Text encoder", model.encoder],
+    ["Text encoder", `${model.encoder} (${model.text_precision})`],
     ["Graph encoder", model.graph_encoder],
     ["Parameters", count(model.parameters)],
     ["Graph", `${count(model.graph.concepts)} concepts, ${count(model.graph.facts)} facts, ${count(model.graph.relations)} relations`],

@@ -17,7 +17,7 @@
  * @typedef {{name: string, label: string, facts: number}} Concept
  * @typedef {{name: string, sentence: string}} Relation
  * @typedef {{question: string, choices: string[]}} Example
- * @typedef {{name: string, encoder: string, graph_encoder: string, parameters: number,
+ * @typedef {{name: string, encoder: string, text_precision: string, graph_encoder: string, parameters: number,
  *   graph: {concepts: number, facts: number, relations: number, fingerprint: string},
  *   training: Record<string, unknown>, accuracy: Record<string, unknown>}} Model
  * @typedef {{question: number, choice: number, choices: number, facts: number, body: number}} Limits

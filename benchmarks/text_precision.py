@@ -3,8 +3,8 @@
     python benchmarks/text_precision.py [--run RUN] [--data DIR] [--questions N] [--part N] [--rounds N] [--json FILE]
 
 Each form encodes the stem and the choices of one CommonsenseQA dev question at a time, as `mhgrn ask` does; the forms take turns on
-the same questions. Then float32 and int8 encode all texts and answer all questions: cosine distances of the vectors, and accuracies.
-RUN should be trained on CommonsenseQA with a text encoder like BERT; the starter model is the default.
+the same questions. Then float32 and int8 encode all texts and answer all questions: cosine distances and accuracies. RUN
+should be trained on CommonsenseQA with a text encoder like BERT; the starter model is the default.
 """
 
 import argparse
@@ -30,10 +30,11 @@ from mhgrn.text.packed import TextPrecision
 PRECISIONS: tuple[TextPrecision, ...] = ("float32", "int8")
 
 
-def encode(scorer: Scorer, question: Question) -> None:
-    """Encode the texts of a question; nothing is known from earlier questions."""
+def encode(scorer: Scorer, questions: list[Question]) -> None:
+    """Encode the texts of one question at a time; nothing is known from earlier questions."""
     with torch.inference_mode():
-        TextMemory(scorer).text([question.stem] * len(question.choices), question.choices)
+        for question in questions:
+            TextMemory(scorer).text([question.stem] * len(question.choices), question.choices)
 
 
 def speed(run: Run, encoders: dict[str, TextEncoder], questions: list[Question], options: argparse.Namespace) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def speed(run: Run, encoders: dict[str, TextEncoder], questions: list[Question],
         def take() -> Sample:
             part = [questions[i % len(questions)] for i in range(starts[name], starts[name] + options.part)]
             starts[name] += options.part
-            return sample(lambda: [encode(scorer, question) for question in part])._replace(calls=len(part))
+            return sample(lambda: encode(scorer, part))._replace(calls=len(part))
 
         return take
 
@@ -66,8 +67,7 @@ def speed(run: Run, encoders: dict[str, TextEncoder], questions: list[Question],
 def distances(one: TextEncoder, other: TextEncoder, questions: list[Question]) -> torch.Tensor:
     """Cosine distances between the vectors of all texts in two forms."""
     texts = sorted({text for question in questions for text in (question.stem, *question.choices)})
-    vectors = (encoder.embed_all(texts, "").double() for encoder in (one, other))
-    return 1 - functional.cosine_similarity(*vectors, dim=1)
+    return 1 - functional.cosine_similarity(one.embed_all(texts, "").double(), other.embed_all(texts, "").double(), dim=1)
 
 
 def right(qa: QuestionAnswerer, questions: list[Question]) -> list[bool]:
@@ -89,7 +89,8 @@ def main() -> None:
     options = parser.parse_args()
     run = Run.load(find_run(options.run))
     questions = list(read_questions(next((options.data / "csqa").glob("dev*.jsonl"))))[: options.questions]
-    encoders = {"padded": run.encoder, **{precision: run.encoder.for_answering(precision) for precision in PRECISIONS}}
+    encoders: dict[str, TextEncoder] = {"padded": run.encoder}
+    encoders |= {precision: run.encoder.for_answering(precision) for precision in PRECISIONS}
     found: dict[str, Any] = {"speed": speed(run, encoders, questions, options)}
     away = distances(encoders["padded"], encoders["int8"], questions)
     found["distance"] = {"mean": float(away.mean()), "max": float(away.max()), "texts": len(away)}
@@ -98,7 +99,8 @@ def main() -> None:
     found["accuracy"] = dict(zip(PRECISIONS, (sum(exact) / len(exact), sum(fast) / len(fast)), strict=True))
     points = 100 * (found["accuracy"]["int8"] - found["accuracy"]["float32"])
     changed = sum(one != other for one, other in zip(exact, fast, strict=True))
-    print(f"accuracy on {len(questions):,} questions: float32 {found['accuracy']['float32']:.2%}, int8 {found['accuracy']['int8']:.2%}")
+    shown = ", ".join(f"{precision} {share:.2%}" for precision, share in found["accuracy"].items())
+    print(f"accuracy on {len(questions):,} questions: {shown}")
     print(f"difference {points:+.2f} points; {changed} answers became right or wrong")
     write_json(options.json, found)
 

@@ -15,6 +15,7 @@ import pytest
 
 import measuring
 from measuring import MB, Comparison
+from mhgrn.text.packed import has_exact_int8
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -188,6 +189,22 @@ def test_predict_measures_batches_against_single_questions(assertions: Path, num
         stages = found[effects]["stages"]
         assert all(stages[form][stage] > 0 for form in ("batched", "single") for stage in ("text", "graph", "decoding"))
         assert (stages["batched"]["effects"] > 0) == (effects == "with effects")
+
+
+@pytest.mark.skipif(not has_exact_int8(), reason="this processor has no exact 8-bit products")
+def test_text_precision_compares_speed_vectors_and_accuracy(assertions: Path, numbers: Run) -> None:
+    ask_about_the_chain(assertions)
+    found = numbers("text_precision", "--data", assertions, "--rounds", 1, "--part", 2)
+    assert all(found["speed"][precision]["cpu"]["median"] > 0 for precision in ("float32", "int8"))
+    assert 0 < found["distance"]["mean"] <= found["distance"]["max"] < 0.01
+    assert set(found["accuracy"]) == {"float32", "int8"}
+
+
+@pytest.mark.long
+def test_service_compares_throughput_and_latency(numbers: Run) -> None:
+    found = numbers("service", "--rounds", 1, "--questions", 3, "--clients", 4)
+    assert set(found["ratios"]) == {"throughput", "latency", "p99"}
+    assert all(ratio > 0 for ratio in found["ratios"].values())
 
 
 def test_startup_compares_commands_with_the_import_of_torch(numbers: Run) -> None:

@@ -133,21 +133,25 @@ class Examples:
 
     def scores(self, batch: QuestionBatch, live_text: bool) -> Tensor:
         """[G] the scores of a batch. With ``live_text`` the text encoder runs, otherwise its stored vectors are used."""
-        graph_encoder = self.run.model.graph_encoder
-        if not graph_encoder.uses_text:
-            text = self.scorer.no_text(batch.graph.num_graphs)
-        elif live_text:
-            text = self.scorer.text(*zip(*self.pairs(batch.statements.tolist()), strict=True))
-        else:
-            statements = batch.statements.cpu()
-            tokens = self.tokens(statements) if graph_encoder.uses_tokens else None
-            text = TextVectors(self.vectors(statements), tokens).to(self.device)
-        if self.likelihoods is not None:
-            text = text._replace(extra=self.likelihoods[batch.statements.cpu()].to(self.device))
+        text = self.text(batch.statements, live_text)
         score, encoding = self.scorer(text, Graphs(batch.graph, batch.features))
         if encoding.cut is not None:
             self._report_limit(encoding.cut)
         return score
+
+    def text(self, statements: Tensor, live_text: bool) -> TextVectors:
+        """The texts of statements. With ``live_text`` the text encoder runs, otherwise its stored vectors are used."""
+        graph_encoder, statements = self.run.model.graph_encoder, statements.cpu()
+        if not graph_encoder.uses_text:
+            text = self.scorer.no_text(len(statements))
+        elif live_text:
+            text = self.scorer.text(*zip(*self.pairs(statements.tolist()), strict=True))
+        else:
+            tokens = self.tokens(statements) if graph_encoder.uses_tokens else None
+            text = TextVectors(self.vectors(statements), tokens).to(self.device)
+        if self.likelihoods is not None:
+            text = text._replace(extra=self.likelihoods[statements].to(self.device))
+        return text
 
     def _report_limit(self, cut: Tensor) -> None:
         """Report, once, that a limit of the graph encoder applies."""

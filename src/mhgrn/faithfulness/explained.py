@@ -84,9 +84,11 @@ class Explained:
         question, fact = self.edge_question, self.edge_fact
         if edges is not None:
             question, fact = question[edges], fact[edges]
-        return [
-            np.bincount(fact[question == q], value[question == q], minlength=len(masks.facts)) for q, masks in enumerate(self.masks)
-        ]
+        sums = []
+        for q, masks in enumerate(self.masks):
+            mine = question == q
+            sums.append(np.bincount(fact[mine], value[mine], minlength=len(masks.facts)).astype(np.float64))
+        return sums
 
     def facts_of(self, walk: Walk, q: int) -> list[int]:
         """The numbers of a walk's facts, in order."""

@@ -31,6 +31,7 @@ class Method:
     summary: str
     order: Callable[[Explained], list[Ints]]
     lacks: Callable[[GraphEncoder], str | None] = lambda encoder: None
+    size: Callable[[Explained, int], int] | None = None  # number of facts to show of a question; None: as many as others
 
 
 METHODS: dict[str, Method] = {}

@@ -102,11 +102,6 @@ def top_mask(order: Ints, size: int) -> Mask:
     return mask
 
 
-def level_masks(order: Ints) -> Mask:
-    """[levels, F] the first facts of an order at each of ``LEVELS``."""
-    return np.stack([top_mask(order, size) for size in level_sizes(len(order))])
-
-
 def ranking(score: Floats, tie: Sequence[int] | Ints) -> Ints:
     """Facts by their score, highest first; equal ones by ``tie`` [F].
 

@@ -118,7 +118,10 @@ class Study:
         """[choices] the scores of every question of the split, with altered subgraphs."""
         found: list[Floats] = []
         for questions in track(self.batches(self.questions), label):
-            subgraphs, stems, sizes, statements = [], [], [], []
+            subgraphs: list[Subgraph] = []
+            stems: list[str] = []
+            sizes: list[int] = []
+            statements: list[int] = []
             for q in questions:
                 mine = self.data.subgraphs(q)
                 subgraphs += mine if alter is None else alter(q, mine)

@@ -138,6 +138,24 @@ def calibrate(run: "Run") -> None:
     seal(run.folder)
 
 
+def starter_data() -> PreparedData:
+    """The hand-written dev and test questions of the starter set, prepared beside the starter model. They are prepared once."""
+    from mhgrn.subgraphs.prepared import MARKER
+
+    graph = KnowledgeGraph.load(starter_run().parent / "graph")
+    folder = cache_folder()
+    data = folder / "prepared-written"
+    if not (data / MARKER).is_file():
+        with locked(folder.with_name(f".{folder.name}.lock"), wait=True):
+            if not (data / MARKER).is_file():
+                source = folder / "written"
+                source.mkdir(exist_ok=True)
+                for split in ("dev", "test"):
+                    shutil.copyfile(HERE / f"{split}.jsonl", source / f"{split}.jsonl")
+                return prepare(source, graph, data, PrepareOptions(statement="fill-in-the-blank"))
+    return PreparedData.load(data)
+
+
 def find_run(run: str | Path | None) -> str | Path:
     """The folder of a run: ``starter`` (or None) and ``commonsense`` are names, unless there is a folder of that name."""
     if run is None or (str(run) == "starter" and not Path(run).is_dir()):

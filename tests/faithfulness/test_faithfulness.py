@@ -10,6 +10,7 @@ from faithfulness_planted import WORTH, planted_run
 from mhgrn.errors import UserError
 from mhgrn.faithfulness import METHODS, Faithfulness, Interval, faithfulness
 from mhgrn.faithfulness.gradients import integrated_gradients
+from mhgrn.faithfulness.measuring import depends
 from mhgrn.faithfulness.methods import chosen_methods, effects
 from mhgrn.faithfulness.metrics import LEVELS
 from mhgrn.faithfulness.report import report
@@ -53,6 +54,23 @@ def test_a_planted_model_gets_the_ideal_score(found: Faithfulness) -> None:
         areas = found.methods[name]["aopc"]
         assert areas["comprehensiveness"]["sizes_normalized"].value == pytest.approx(1, abs=0.01), name
         assert areas["sufficiency"]["sizes_normalized"].value == pytest.approx(0, abs=0.01), name
+
+
+def test_the_smallest_set_of_a_planted_model_is_ideal(found: Faithfulness) -> None:
+    """In a model that adds up facts, those with the largest effects are the best set of any size."""
+    sizes = []
+    for row in filter(depends, found.rows):
+        best, mine = row["methods"]["effect"], row["methods"]["smallest"]
+        ideal = np.flatnonzero(np.array(best["sufficient"]) & np.array(best["necessary"]))
+        if len(ideal):
+            place = mine["size"] - 1
+            assert mine["sufficient"][place]
+            assert mine["necessary"][place]
+            assert mine["size"] <= ideal[0] + 1
+            sizes.append(mine["size"])
+    assert len(sizes) > 30
+    assert max(sizes) > 1
+    assert found.methods["random-facts"]["shown"]["both"].high < 0.9
 
 
 def test_faithful_methods_rank_the_decisive_facts_first(
@@ -192,7 +210,7 @@ def test_an_interrupted_measurement_resumes(
 
 def test_the_report_names_everything(found: Faithfulness, starter: tuple[Run, PreparedData]) -> None:
     run, data = starter
-    whole = faithfulness(run, data, "dev", ["attention", "smallest"] if "smallest" in METHODS else ["attention"], 6, 1)
+    whole = faithfulness(run, data, "dev", ["smallest", "attention"], 6, 1)
     text = report(whole)
     for words in ("Without the graph", "fidelity+", "relations swapped", "edges deleted", "sufficient", "unfaithfulness"):
         assert words in text

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from mhgrn.encoders._paths import PathEncoder
-from mhgrn.explain import Walk, WalkDistribution, attends_to_walks, decode_walks
+from mhgrn.explain import SmallestSet, Walk, WalkDistribution, attends_to_walks, decode_walks
 from mhgrn.faithfulness.gradients import edge_gradients, integrated_gradients
 from mhgrn.faithfulness.metrics import Floats, Ints
 from mhgrn.inference.altered import FactMasks
 from mhgrn.inference.batch import Read
+from mhgrn.inference.searching import smallest_sets
 from mhgrn.scoring import Scorer
 
 WALKS = 24  # best walks by attention
@@ -65,18 +66,16 @@ class Explained:
     @cached_property
     def edge_fact(self) -> Ints:
         """[E] the fact of each edge of the batch, as a number among its question's facts."""
-        batch, symmetric = self.read.batch, list(self.read.knowledge.graph.schema.symmetric_ids)
+        batch, symmetric = self.read.batch, self.read.knowledge.graph.schema.symmetric_ids
         half = batch.num_relations // 2
         source, target = (batch.concepts[ends].numpy() for ends in batch.edge_index)
         relation = batch.edge_type.numpy()
-        is_reverse, relation = relation >= half, relation % half
-        head, tail = np.where(is_reverse, target, source), np.where(is_reverse, source, target)
-        swapped = np.isin(relation, symmetric) & (tail < head)
-        rows = np.stack([np.where(swapped, tail, head), relation, np.where(swapped, head, tail)], axis=1)
+        is_reverse = relation >= half
+        rows = np.stack([np.where(is_reverse, target, source), relation % half, np.where(is_reverse, source, target)], axis=1)
         number = np.zeros(len(rows), dtype=np.int64)
         for q, masks in enumerate(self.masks):
             mine = self.edge_question == q
-            number[mine] = _places(rows[mine], masks.facts.facts)
+            number[mine] = masks.facts.places(rows[mine], symmetric)
         return number
 
     def by_fact(self, value: Floats, edges: Ints | None = None) -> list[Floats]:
@@ -134,6 +133,11 @@ class Explained:
             found.append(self.by_fact(marginals.uses, marginals.edges)[q])
         return found
 
+    @cached_property
+    def smallest(self) -> list[SmallestSet]:
+        """The smallest set of facts that carries each answer."""
+        return smallest_sets(self.scorer, self.read, range(len(self)), self.first_head)
+
     # ---- derivatives
 
     @cached_property
@@ -157,15 +161,3 @@ class Explained:
 def _logits(score: Tensor, answer: int) -> Tensor:
     rest = torch.cat([score[:, :answer], score[:, answer + 1 :]], 1)
     return score[:, answer] - rest.logsumexp(1)
-
-
-def _places(rows: Ints, ordered: Ints) -> Ints:
-    """The place of each row in a sorted table without repetitions."""
-    top = np.maximum(rows.max(0, initial=0), ordered.max(0, initial=0)) + 1
-
-    def key(table: Ints) -> Ints:
-        keys: Ints = (table[:, 0] * top[1] + table[:, 1]) * top[2] + table[:, 2]
-        return keys
-
-    places: Ints = np.searchsorted(key(ordered), key(rows))
-    return places

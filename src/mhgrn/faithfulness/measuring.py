@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from mhgrn.explain.smallest_set import MOST, MOST_FACTS, MOVED
 from mhgrn.faithfulness.explained import Explained
 from mhgrn.faithfulness.limits import size_limits
 from mhgrn.faithfulness.methods import Method, candidates, gradient, integrated
@@ -22,10 +23,6 @@ from mhgrn.faithfulness.metrics import (
     unfaithfulness,
 )
 from mhgrn.inference.altered import score_masks
-
-SHOWN = 6  # facts of a shown explanation, at most
-MOST = 0.5  # share of what the graph gave that an answer loses without a necessary set
-MOVED = 0.1  # change of a probability that counts as a dependence on the graph
 
 Row = dict[str, Any]
 
@@ -73,16 +70,16 @@ def depends(row: Row) -> bool:
 
 
 def _masks(order: Ints) -> Mask:
-    """[2 · levels + 2 · SHOWN, F] the first facts of an order removed and kept, at each level, then for 1 … SHOWN facts."""
-    first = np.stack([top_mask(order, size) for size in [*level_sizes(len(order)), *range(1, SHOWN + 1)]])
+    """[M, F] the first facts of an order removed, then kept, at each level; and the same for 1 … ``MOST_FACTS`` facts."""
+    first = np.stack([top_mask(order, size) for size in [*level_sizes(len(order)), *range(1, MOST_FACTS + 1)]])
     levels = len(LEVELS)
     return np.concatenate([~first[:levels], first[:levels], ~first[levels:], first[levels:]])
 
 
 def _measures(explained: Explained, q: int, score: Floats, row: Row) -> Row:
-    """What a method's order of facts gives: lists over ``LEVELS``, and over 1 … ``SHOWN`` shown facts."""
+    """What a method's order of facts gives: lists over ``LEVELS``, and over 1 … ``MOST_FACTS`` shown facts."""
     masks, answer, levels = explained.masks[q], explained.read.best[q], len(LEVELS)
-    removed, kept, shown_removed, shown_kept = np.split(score, [levels, 2 * levels, 2 * levels + SHOWN])
+    removed, kept, shown_removed, shown_kept = np.split(score, [levels, 2 * levels, 2 * levels + MOST_FACTS])
     without = probabilities(shown_removed)[:, answer].tolist()
     flips = (chosen(shown_removed) != answer).tolist()
     return {

@@ -50,10 +50,13 @@ def chosen_methods(names: Iterable[str] | None) -> list[Method]:
 
 
 def _method(
-    name: str, summary: str, lacks: Callable[[GraphEncoder], str | None] = lambda encoder: None
+    name: str,
+    summary: str,
+    lacks: Callable[[GraphEncoder], str | None] = lambda encoder: None,
+    size: Callable[[Explained, int], int] | None = None,
 ) -> Callable[[Callable[[Explained], list[Ints]]], Callable[[Explained], list[Ints]]]:
     def register(order: Callable[[Explained], list[Ints]]) -> Callable[[Explained], list[Ints]]:
-        METHODS[name] = Method(name, summary, order, lacks)
+        METHODS[name] = Method(name, summary, order, lacks, size)
         return order
 
     return register
@@ -69,6 +72,17 @@ def _no_walks(encoder: GraphEncoder) -> str | None:
 
 def _no_weights(encoder: GraphEncoder) -> str | None:
     return None if encoder.weighs_edges else f"{encoder.name} does not weigh edges"
+
+
+@_method(
+    "smallest",
+    "the smallest set of facts that carries the answer, then by gradient",
+    size=lambda explained, q: len(explained.smallest[q].facts),
+)
+def smallest(explained: Explained) -> list[Ints]:
+    weighs = explained.scorer.run.model.graph_encoder.weighs_edges
+    rest = gradient(explained) if weighs else [tie.argsort() for tie in explained.ties]
+    return [_led_by(found.facts, order) for found, order in zip(explained.smallest, rest, strict=True)]
 
 
 @_method("attention", "facts of the best walks by attention, then by expected uses", _no_paths)

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from mhgrn.explain.smallest_set import MOST_FACTS, MOVED
 from mhgrn.faithfulness.bootstrap import Interval, interval
-from mhgrn.faithfulness.measuring import MOVED, SHOWN, Row, depends
+from mhgrn.faithfulness.measuring import Row, depends
 from mhgrn.faithfulness.metrics import LEVELS, SIZES, Floats, aopc, characterization, normalized
 
 FALLS = {"comprehensiveness": "removed", "sufficiency": "kept"}  # metric → the facts are removed or kept
@@ -54,7 +55,7 @@ def _widest(row: Row) -> Row | None:
 def shown_size(row: Row) -> int:
     """The number of facts that every method shows of a question: those of a method that decides it, otherwise the most."""
     sizes = [of["size"] for of in row["methods"].values() if of.get("size")]
-    return int(min(min(sizes, default=SHOWN), row["facts"]))
+    return int(min(min(sizes, default=MOST_FACTS), row["facts"]))
 
 
 def _shown(row: Row, name: str) -> dict[str, bool]:

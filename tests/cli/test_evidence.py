@@ -47,3 +47,12 @@ def test_wrong_options_are_refused(refused: Refused, tmp_path: Path) -> None:
         (["evidence", "starter", QUESTION, "-c", "one"], ["at least two choices"]),
     ):
         refused(args, says)
+
+
+def test_the_report_measures_recall(here: Command, refused: Refused) -> None:
+    chosen = ["--limit", "3", "--method", "evidence", "--method", "random facts"]
+    found = json.loads(here("evidence-report", "starter", "starter", "--budget", "80", *chosen, "--json").out)
+    assert found["recall"]["facts"]["evidence"]["questions"] == 3
+    assert found["recall"]["facts"]["evidence"]["mean"] > found["recall"]["facts"]["random facts"]["mean"]
+    refused(["evidence-report", "starter", "starter", "--method", "evidense"], ["Did you mean evidence?"])
+    refused(["evidence-report", "starter", "no.jsonl"], ["no.jsonl is not a file"])

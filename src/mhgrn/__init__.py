@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mhgrn.synthesis.options import SynthesisOptions
     from mhgrn.synthesis.synthesizing import synthesize
     from mhgrn.text.encoder import TextEncoder
+    from mhgrn.training.calibrating import calibrate
     from mhgrn.training.ensemble import Ensemble, ensemble
     from mhgrn.training.evaluation import evaluate
     from mhgrn.training.loop import train
@@ -74,6 +75,7 @@ _MODULES = {
     "UserError": "mhgrn.errors",
     "WalkDistribution": "mhgrn.explain.walks",
     "build": "mhgrn.kg",
+    "calibrate": "mhgrn.training.calibrating",
     "compare": "mhgrn.comparison",
     "ensemble": "mhgrn.training.ensemble",
     "evaluate": "mhgrn.training.evaluation",
@@ -119,6 +121,7 @@ __all__ = [
     "UserError",
     "WalkDistribution",
     "build",
+    "calibrate",
     "compare",
     "ensemble",
     "evaluate",

@@ -71,7 +71,8 @@ def compare(
         run = Run.load(folder, kg, None, encoder, allow_download, allow_pickle)
         require_same_graph(run, questions)
         runs.append(run)
-        chosen.append([best_choice(p) for p in split_probabilities(Examples(questions, run), split)])
+        examples = Examples(questions, run)
+        chosen.append([best_choice(p, examples.scorer.temperature) for p in split_probabilities(examples, split)])
     different = [i for i, (a, b) in enumerate(zip(*chosen, strict=True)) if a != b]
     explained = [asked[0][i] for i in different[:most]]
     answers = [list(QuestionAnswerer(run).ask_many(explained)) if explained else [] for run in runs]

@@ -59,6 +59,7 @@ class TrainingConfig(Settings):
         NoEffect(),
     ] = Field("5 minutes", description="interval of checkpoints: `5 minutes`, `200 steps`")
     log_every: Annotated[int, NoEffect()] = Field(10, ge=1, le=MOST, description="steps between two rows of metrics.jsonl")
+    calibrate: Annotated[bool, NoEffect()] = Field(True, description="fit the temperature of the scores on dev after training")
     tensorboard: Annotated[bool, NoEffect()] = Field(False, description="also write TensorBoard files to the run's folder")
 
 

@@ -15,14 +15,16 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
+from mhgrn.calibration import CALIBRATION, Calibration
 from mhgrn.config import Config
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, NoFeatures, Relevance, open_features
+from mhgrn.io.checksums import remove_file
 from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
-from mhgrn.io.stored import StoredFolder, read_folder
+from mhgrn.io.stored import StoredFolder, parse_json, read_folder
 from mhgrn.io.tensors import save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
@@ -114,6 +116,7 @@ class Run:
         model: The model.
         untrained: The text encoder before its training, if it was or will be trained.
         likelihood: The likelihoods of choices under a language model, if they are a term of the score.
+        calibration: The temperature of its scores, and what sets of choices need; see :func:`mhgrn.calibrate`. None: temperature 1.
 
     >>> run = Run.load("run")  # doctest: +SKIP
     >>> run.config.graph_encoder  # doctest: +SKIP
@@ -129,6 +132,7 @@ class Run:
     model: KnowledgeAwareQA
     untrained: TextEncoder | None = None
     likelihood: Likelihood | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         self.model.graph_encoder.attach(self.graph)
@@ -172,15 +176,15 @@ class Run:
         """
         folder = Path(_path("folder", folder))
 
-        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor], Calibration | None]:
             about = _checked(stored)
             if stored.has(CONFIG):
                 stored.content(CONFIG)  # nothing of it is used, but what a user reads there should be true
             if not stored.has(WEIGHTS) and "metrics" not in about:
                 raise UserError(f"the training of {folder} has not finished an epoch yet; resume it with `mhgrn train`.")
-            return about, stored.tensors(WEIGHTS)
+            return about, stored.tensors(WEIGHTS), _stored_calibration(stored)
 
-        about, tensors = read_folder(folder, MARKER, "run", FORMAT, read)
+        about, tensors, calibration = read_folder(folder, MARKER, "run", FORMAT, read)
         config = _restored(folder, about)
         graph = _find_graph(folder, about, kg)
         text, place = _find_encoder(folder, about, config, encoder, allow_download, allow_pickle)
@@ -199,7 +203,7 @@ class Run:
             text.model.load_state_dict(tuned)
         model.eval()
         likelihood = _find_likelihood(folder, about, config, allow_download, allow_pickle)
-        return cls(folder, about, config, graph, text, node_features, model, untrained, likelihood=likelihood)
+        return cls(folder, about, config, graph, text, node_features, model, untrained, likelihood, calibration)
 
     def load_weights(self, folder: Path) -> str:
         """Take over the weights of another run with the same text encoder, relations and settings of the model.
@@ -242,7 +246,13 @@ class Run:
         return file_fingerprint(path)
 
     def save(self, metrics: dict[str, Any], text_changed: bool) -> None:
-        """Write settings and weights. The text encoder's weights are written only if training changed them."""
+        """Write settings and weights. The text encoder's weights are written only if training changed them.
+
+        A calibration that is stored belongs to other weights, and is deleted.
+        """
+        self.calibration = None
+        if (self.folder / CALIBRATION).exists():
+            remove_file(self.folder / CALIBRATION)
         tensors: dict[str, Tensor] = dict(self.model.state_dict())
         if text_changed:
             tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
@@ -328,6 +338,13 @@ def describe(
         | {"python": platform.python_version()},
         **({"graph_encoder_package": package} if (package := graph_encoders.package_of(config.graph_encoder)) else {}),
     }
+
+
+def _stored_calibration(stored: StoredFolder) -> Calibration | None:
+    if not stored.has(CALIBRATION):
+        return None
+    path = stored.path / CALIBRATION
+    return Calibration.parse(parse_json(stored.content(CALIBRATION), path), path)
 
 
 def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> KnowledgeGraph:

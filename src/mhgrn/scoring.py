@@ -75,6 +75,7 @@ class Scorer:
 
     def __init__(self, run: Run, device: str | torch.device = CPU, precision: Precision = "float32") -> None:
         self.run, self.device, self.precision = run, find_device(device), precision
+        self.temperature = 1.0 if run.calibration is None else run.calibration.temperature
         run.model.to(self.device)
         run.encoder.to(self.device)
         if run.likelihood is not None:
@@ -139,12 +140,15 @@ class Scorer:
         return graphs
 
     def __call__(self, text: TextVectors, graphs: Graphs) -> Scores:
-        """Score G statements. Outside training, scores that are not finite are refused."""
+        """Score G statements. Scores of a calibrated run are divided by its temperature.
+
+        Outside training, scores that are not finite are refused.
+        """
         model = self.run.model
         scores = cast(Scores, model(text.s, graphs.features, graphs.batch, text.tokens, text.extra))
         if not model.training and not bool(scores.score.isfinite().all()):
             raise UserError(self._why_not_finite(text, graphs))
-        return scores
+        return scores if self.temperature == 1 else scores._replace(score=scores.score / self.temperature)
 
     def _why_not_finite(self, text: TextVectors, graphs: Graphs) -> str:
         run, bad = self.run, "has values that are not finite (NaN or infinite)"
@@ -304,11 +308,15 @@ def probabilities(score: Tensor, sizes: Sequence[int]) -> list[list[float]]:
     return [torch.softmax(part, 0).tolist() for part in torch.split(score.detach().double().cpu(), list(sizes))]
 
 
-def best_choice(probabilities: Sequence[float]) -> int:
+def best_choice(probabilities: Sequence[float], temperature: float = 1.0) -> int:
     """The choice with the highest probability; the first one if several are equal up to rounding.
+
+    Args:
+        probabilities: Of the choices.
+        temperature: The temperature that they were computed with. It decides what is rounding, so that it changes no choice.
 
     >>> best_choice([0.2, 0.4, 0.4 + 1e-7])
     1
     """
-    least = max(probabilities) * (1 - TIED)
+    least = max(probabilities) * (1 - TIED) ** (1 / temperature)
     return next(choice for choice, probability in enumerate(probabilities) if probability >= least)

@@ -271,7 +271,7 @@ class QuestionAnswerer:
             score=score,
             encoding=encoding,
             probabilities=(shares := probabilities(score, sizes)),
-            best=[best_choice(of_question) for of_question in shares],
+            best=[best_choice(of_question, self.scorer.temperature) for of_question in shares],
         )
 
     def _answers(self, read: Read) -> list[Answer]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,7 +118,8 @@ def ensemble(
         run = Run.load(folder, kg, None, encoder, allow_download, allow_pickle)
         prepared = find_data(folder, data)
         require_same_graph(run, prepared)
-        probabilities = split_probabilities(Examples(prepared, run), split)
+        # without its temperature: the mean is the published one, and does not depend on which runs were calibrated
+        probabilities = split_probabilities(Examples(prepared, replace(run, calibration=None)), split)
         by_run.append(probabilities)
         alone = [best_choice(p) for p in probabilities]
         members.append(Member(str(folder), run.config.graph_encoder, _share_right(alone, known)))

@@ -7,20 +7,23 @@ from typing import Any
 
 import torch
 
+from mhgrn.calibration import Calibration, measure
 from mhgrn.compiled.threads import one_ahead
 from mhgrn.errors import UserError
 from mhgrn.progress import track
 from mhgrn.runs import Run
-from mhgrn.scoring import TIED, probabilities
+from mhgrn.scoring import TIED, best_choice
 from mhgrn.subgraphs.prepared import PreparedData, edges_between
 from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.examples import Examples
+
+COVERAGES = (0.8, 0.9, 0.95)  # of the sets of choices that are measured
 
 
 def evaluate(
     run: Run | str | Path, data: PreparedData | str | Path, split: str, device: str | torch.device | None = None
 ) -> dict[str, Any]:
-    """Measure the accuracy of a run on a split, and that of the edge-count baseline.
+    """Measure the accuracy of a run on a split, that of the edge-count baseline, and how far its probabilities can be trusted.
 
     Args:
         run: The run, or its folder.
@@ -29,7 +32,9 @@ def evaluate(
         device: Where the model computes. By default a CUDA device if there is one, otherwise the CPU.
 
     Returns:
-        ``split``, ``questions`` (their number), ``accuracy`` and ``most_edges``, the accuracy of the baseline.
+        ``split``, ``questions`` (their number), ``accuracy``, ``most_edges``, the accuracy of the baseline, and ``calibration``:
+        the run's ``temperature``, the measures of :func:`mhgrn.calibration.measure`, and for a calibrated run, at several
+        coverages, how many sets of choices contain the right one and how large they are.
 
     >>> evaluate("run", "prepared", "dev")["accuracy"]  # doctest: +SKIP
     0.62
@@ -42,13 +47,30 @@ def evaluate(
     require_same_graph(run, data)
     with explaining_memory_errors(run.config):
         examples = Examples(data, run, device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        measured = accuracy(examples, split, live_text=run.config.text.frozen_epochs is not None)
+        answers = [int(data.questions[q].answer or 0) for q in data.answered_split(split)]
+        shares = split_probabilities(examples, split)
+    temperature = examples.scorer.temperature
+    chosen = [best_choice(of, temperature) for of in shares]
+    sets = [] if run.calibration is None else set_coverages(run.calibration, shares, chosen, answers)
     return {
         "split": split,
-        "questions": len(data.split(split)),
-        "accuracy": measured,
+        "questions": len(answers),
+        "accuracy": sum(map(int.__eq__, chosen, answers)) / len(answers),
         "most_edges": most_edges_accuracy(data, split),
+        "calibration": {"temperature": temperature, **measure(shares, chosen, answers), "prediction_sets": sets},
     }
+
+
+def set_coverages(
+    calibration: Calibration, shares: Sequence[Sequence[float]], chosen: Sequence[int], answers: Sequence[int]
+) -> list[dict[str, float]]:
+    """How often sets of choices contain the right one, and their mean size, at the coverages ``COVERAGES``."""
+    found = []
+    for coverage in COVERAGES:
+        sets = [calibration.prediction_set(of, best, coverage) for of, best in zip(shares, chosen, strict=True)]
+        contains = sum(answer in inside for inside, answer in zip(sets, answers, strict=True)) / len(sets)
+        found.append({"coverage": coverage, "contains_answer": contains, "mean_size": sum(map(len, sets)) / len(sets)})
+    return found
 
 
 def as_data(data: object) -> PreparedData:
@@ -62,6 +84,11 @@ def as_data(data: object) -> PreparedData:
 
 def split_probabilities(examples: Examples, split: str) -> list[list[float]]:
     """The probability of every choice of a split's questions."""
+    return [torch.softmax(torch.tensor(of, dtype=torch.float64), 0).tolist() for of in split_scores(examples, split)]
+
+
+def split_scores(examples: Examples, split: str) -> list[list[float]]:
+    """The score of every choice of a split's questions."""
     questions, run = list(examples.data.split(split)), examples.run
     run.model.eval()
     run.encoder.eval()
@@ -71,7 +98,7 @@ def split_probabilities(examples: Examples, split: str) -> list[list[float]]:
     with torch.inference_mode():
         for batch in track(one_ahead(parts, examples.batch), f"{run.folder}", len(parts)):
             score = examples.scores(batch, live_text=run.config.text.frozen_epochs is not None)
-            found += probabilities(score, torch.bincount(batch.question).tolist())
+            found += [part.tolist() for part in torch.split(score.double().cpu(), torch.bincount(batch.question).tolist())]
     return found
 
 

@@ -25,6 +25,7 @@ from mhgrn.runs import MARKER, Run, describe, features_for, read_about
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.likelihood import Likelihood
 from mhgrn.text.loading import load_text_encoder
+from mhgrn.training.calibrating import store_calibration
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
     differences,
@@ -157,24 +158,43 @@ def _train(
                 write_marker(partial / MARKER, run.about)
             with _threads(config.training.threads):
                 if parameter_count(run.model):
-                    trainer = Trainer(examples, processes, folder, record)
-                    if is_there:
-                        trainer.resume()
-                    trainer.fit()
+                    _fit(Trainer(examples, processes, folder, record), is_there)
                 elif processes.is_main:
                     _keep(examples, folder)
         finally:
             record.close()
             if partial is not None:
                 delete_partial(partial)
+    del run, examples  # the memory of the last epoch, before the best one is loaded
     if processes.is_main:
         write_marker(folder / MARKER, read_about(folder) | {"finished": True})
         remove_file(folder / CHECKPOINT)
         for left in folder.glob(f".*{PARTIAL}*"):  # of killed processes; this one has the lock of the run
             left.unlink(missing_ok=True)
         seal(folder)
+        trained = Run.load(folder, graph.folder, None, *access)
+        if config.training.calibrate:
+            _calibrate(trained, data, processes)
     processes.wait()
-    return Run.load(folder, graph.folder, None, *access)
+    return trained if processes.is_main else Run.load(folder, graph.folder, None, *access)
+
+
+def _fit(trainer: Trainer, is_there: bool) -> None:
+    if is_there:
+        trainer.resume()
+    trainer.fit()
+
+
+def _calibrate(run: Run, data: PreparedData, processes: Processes) -> None:
+    """Calibrate the best model on dev. The run is finished: an interruption loses only this."""
+    try:
+        with explaining_memory_errors(run.config), _threads(run.config.training.threads):
+            found = store_calibration(run, data, "dev", processes.device)
+    except KeyboardInterrupt:
+        say(f"{run.folder} is trained, but not calibrated; calibrate it with `mhgrn calibrate {run.folder}`.")
+        raise
+    error = [f"{found[name]['expected_calibration_error']:.1%}" for name in ("before", "after")]
+    say(f"calibrated on dev: temperature {found['temperature']:.2f}, calibration error {error[0]} → {error[1]}")
 
 
 def _keep(examples: Examples, folder: Path) -> None:

@@ -43,6 +43,10 @@ class Calibration:
         """The choices of a question that contain the right one with this probability; see :func:`conformal_set`."""
         return conformal_set(probabilities, conformal_threshold(self.scores, coverage), best)
 
+    def reaches(self, coverage: float) -> bool:
+        """Whether there are enough scores for a coverage; otherwise sets have all choices."""
+        return (len(self.scores) + 1) * (1 - coverage) >= 1 - 1e-9
+
     def save(self, folder: Path) -> None:
         """Write it to the folder of a run."""
         write_text(folder / CALIBRATION, json.dumps({"format": FORMAT} | asdict(self)) + "\n")

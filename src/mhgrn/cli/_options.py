@@ -93,6 +93,19 @@ MaxNodes = Annotated[int, typer.Option("--max-nodes", min=1, help="Largest numbe
 MaxArrows = Annotated[
     int, typer.Option("--max-arrows", min=1, help="Largest number of arrows. One arrow stands for all relations of its ends.")
 ]
+AbstainBelow = Annotated[
+    float | None,
+    typer.Option("--abstain-below", metavar="P", help="Say `not sure enough` below this probability.", show_default=False),
+]
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        metavar="P",
+        help="Add the choices that contain the right one with this probability, for example 0.9.",
+        show_default=False,
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="Where the model computes, for example cpu or cuda.")]
 TextPrecision = Annotated[
     Literal["float32", "int8"],

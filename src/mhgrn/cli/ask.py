@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from mhgrn.cli._options import (
+    AbstainBelow,
     AllowDownload,
     AllowPickle,
     AsJson,
+    Coverage,
     Device,
     NamedRun,
     RunEncoder,
@@ -56,22 +58,28 @@ def ask(
     encoder: RunEncoder = None,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
+    abstain_below: AbstainBelow = None,
+    coverage: Coverage = None,
     device: Device = "cpu",
     text_precision: TextPrecision = "float32",
     as_json: AsJson = False,
 ) -> None:
     """Answer a question and show the facts behind the answer."""
     from mhgrn.errors import UserError
+    from mhgrn.inference.asked import check_probability
     from mhgrn.questions.question import Question
 
     if attention and not as_json:
         raise UserError("--attention is printed as JSON only; add --json.")
     asked = Question.asked(question, choice or [])
+    check_probability("--abstain-below", abstain_below)
+    check_probability("--coverage", coverage)
     facts, left_out = ([_fact(text) for text in given or []] for given in (fact, without))
     from mhgrn.starter import load
 
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
-    answer = qa.answer(asked, facts, without=left_out, paths=paths, effects=effects, attention=attention)
+    certainty = {"abstain_below": abstain_below, "coverage": coverage}
+    answer = qa.answer(asked, facts, without=left_out, paths=paths, effects=effects, attention=attention, **certainty)
     if as_json:
         show_json(answer.to_dict())
     else:

@@ -1,6 +1,9 @@
-"""mhgrn eval: measure a run's accuracy."""
+"""mhgrn eval: measure a run's accuracy and calibration."""
 
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, NamedRun, RunData, RunEncoder, RunFeatures, RunGraph, Split
 from mhgrn.cli._output import show, show_json
@@ -17,13 +20,28 @@ def eval(
     encoder: RunEncoder = None,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Image to write, .png or .svg: a reliability diagram and a risk-coverage curve.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run's accuracy on a split of prepared data."""
+    """Measure a run's accuracy on a split of prepared data, and how far its probabilities can be trusted."""
     from mhgrn.progress import say
     from mhgrn.runs import Run, find_data
     from mhgrn.starter import find_run
 
+    if plot is not None:
+        from mhgrn.drawing.figures import check_image, plotting
+
+        check_image(plot)
+        with plotting():
+            pass
     run = Path(find_run(run))
     loaded = find_data(run, data)
     loaded.answered_split(split)
@@ -33,8 +51,34 @@ def eval(
     if data is None and loaded.fingerprint != trained.about["data"].get("fingerprint"):
         say(f"note: the data at {loaded.folder} has changed since {run} was trained on it.")
     result = evaluate(trained, loaded, split)
+    if plot is not None:
+        from mhgrn.drawing.calibration import draw_calibration
+
+        title = f"{run.name}, {split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions"
+        draw_calibration(result["calibration"], title, plot)
     if as_json:
         show_json(result)
         return
     baseline = f"edge-count baseline {result['most_edges']:.1%}"
     show(f"{split}: accuracy {result['accuracy']:.1%} of {result['questions']:,} questions ({baseline})")
+    for line in _calibration_lines(result["calibration"]):
+        show(f"  {line}")
+
+
+def _calibration_lines(found: dict[str, Any]) -> list[str]:
+    error = f"{found['expected_calibration_error']:.1%} in 15 bins of equal width"
+    risk = found["risk_coverage"]["risk"]
+    half = 1 - risk[(len(risk) - 1) // 2]
+    lines = [
+        f"calibration error {error}, {found['adaptive_calibration_error']:.1%} in bins of equal size (temperature"
+        f" {found['temperature']:.2f}, mean confidence {found['mean_confidence']:.1%})",
+        f"Brier score {found['brier_score']:.3f}, negative log-likelihood {found['negative_log_likelihood']:.3f}",
+        f"the most confident half is right in {half:.1%}; area under the risk-coverage curve"
+        f" {found['area_under_risk_coverage']:.3f} (ideal order: {found['least_area_under_risk_coverage']:.3f})",
+    ]
+    for one in found["prediction_sets"]:
+        lines.append(
+            f"sets with {one['coverage']:.0%} coverage: {one['contains_answer']:.1%} contain the right choice,"
+            f" {one['mean_size']:.2f} choices on average"
+        )
+    return lines

@@ -1,13 +1,16 @@
 """mhgrn predict: answer a file of questions."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mhgrn.cli._options import (
+    AbstainBelow,
     AllowDownload,
     AllowPickle,
+    Coverage,
     Dataset,
     Device,
     Force,
@@ -22,6 +25,17 @@ from mhgrn.cli._options import (
 from mhgrn.cli._output import show_written
 
 PANEL = "Ask"
+COLUMNS = (
+    "id",
+    "question",
+    "prediction",
+    "choice",
+    "answerKey",
+    "confidence",
+    "abstained",
+    "prediction_set",
+    "probabilities",
+)  # of CSV
 
 
 def predict(
@@ -50,16 +64,21 @@ def predict(
         bool, typer.Option("--effects", help="Add the answer's probability without each fact shown, and without the graph.")
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 64,
+    abstain_below: AbstainBelow = None,
+    coverage: Coverage = None,
     device: Device = "cpu",
     text_precision: TextPrecision = "float32",
     force: Force = False,
 ) -> None:
     """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""
     from mhgrn.errors import UserError
+    from mhgrn.inference.asked import check_probability
     from mhgrn.io.atomic import check_file_writable
     from mhgrn.questions.predictions import prediction, predictions_format, write_predictions
     from mhgrn.questions.reading import read_questions
 
+    check_probability("--abstain-below", abstain_below)
+    check_probability("--coverage", coverage)
     check_file_writable(output, force)
     format = predictions_format(output, format)
     if output.exists() and questions.exists() and output.samefile(questions):
@@ -71,18 +90,39 @@ def predict(
 
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     rows: list[dict[str, Any]] = []
-    answers = qa.ask_many(asked, batch_size=batch_size, paths=paths, effects=effects)
+    answers = qa.ask_many(
+        asked, batch_size=batch_size, paths=paths, effects=effects, abstain_below=abstain_below, coverage=coverage
+    )
     for question, answer in zip(asked, answers, strict=True):
         chosen = list(answer.probabilities).index(answer.choice)
         predicted = prediction(question, chosen, list(answer.probabilities.values()))
-        rows.append(predicted | {key: value for key, value in answer.to_dict().items() if key not in predicted})
+        row = predicted | {key: value for key, value in answer.to_dict().items() if key not in predicted}
+        if answer.prediction_set is not None:  # by label, like the prediction
+            labels = dict(zip(answer.probabilities, predicted["probabilities"], strict=True))
+            row["prediction_set"] = [labels[choice] for choice in answer.prediction_set]
+        rows.append(row)
     write_predictions(output, [_in_csv(row) for row in rows] if format == "csv" else rows, format)
-    known = [row["prediction"] == row["answerKey"] for row in rows if "answerKey" in row]
-    accuracy = f", {sum(known) / len(known):.1%} right" if known else ""
-    show_written(output, f"{len(rows):,} answers{accuracy}")
+    show_written(output, f"{len(rows):,} answers{_summary(rows)}")
+
+
+def _summary(rows: Sequence[dict[str, Any]]) -> str:
+    """How many answers are right, as far as it is known; of how many the model is sure; how many sets contain the right choice."""
+    known = [row for row in rows if "answerKey" in row]
+    parts = []
+    if known:
+        parts.append(f"{sum(row['prediction'] == row['answerKey'] for row in known) / len(known):.1%} right")
+    if "abstained" in rows[0]:
+        parts.append(f"{sum(row['abstained'] for row in rows):,} not sure enough")
+        sure = [row["prediction"] == row["answerKey"] for row in known if not row["abstained"]]
+        parts += [f"{sum(sure) / len(sure):.1%} of the others right"] if sure else []
+    if "prediction_set" in rows[0]:
+        parts.append(f"{sum(len(row['prediction_set']) for row in rows) / len(rows):.2f} choices in a set")
+        inside = [row["answerKey"] in row["prediction_set"] for row in known]
+        parts += [f"{sum(inside) / len(inside):.1%} of the sets contain the right one"] if inside else []
+    return "".join(f", {part}" for part in parts)
 
 
 def _in_csv(row: dict[str, Any]) -> dict[str, Any]:
     """The columns of an answer that fit a table, with the best path as text."""
-    columns = {name: row[name] for name in ("id", "question", "prediction", "choice", "answerKey", "probabilities") if name in row}
+    columns = {name: row[name] for name in COLUMNS if name in row}
     return columns | {"path": row["paths"][0]["text"] if row["paths"] else "", "notes": row["notes"]}

@@ -4,11 +4,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
 from mhgrn.explain import ReasoningPath
+from mhgrn.inference.certainty import percent, rounded_down
 from mhgrn.inference.contrast import Contrast
 from mhgrn.printing import printable, shortened
 
 PRINTED = 0.001  # the last printed digit of a probability
-OPTIONAL = ("attention", "subgraph", "contrast")  # not in the JSON unless they were asked for
+OPTIONAL = (
+    "attention",
+    "subgraph",
+    "contrast",
+    "abstain_below",
+    "coverage",
+    "prediction_set",
+)  # not in the JSON unless they were asked for
 WIDEST = 60  # characters of the column of choices
 
 
@@ -37,6 +45,9 @@ class Answer:
         attention: The attention weights of all choices, if they were asked for; see :func:`mhgrn.explain.attention`.
         subgraph: The question's part of the graph, if it was asked for; see :func:`mhgrn.inference.view.view_of`.
         contrast: The comparison with another choice, if it was asked for.
+        abstain_below: The least confidence that was asked for.
+        coverage: The coverage that was asked for.
+        prediction_set: The choices that contain the right one with this coverage, most probable first.
 
     >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
     Where?
@@ -55,11 +66,26 @@ class Answer:
     attention: dict[str, Any] | None = None
     subgraph: dict[str, Any] | None = None
     contrast: Contrast | None = None
+    abstain_below: float | None = None
+    coverage: float | None = None
+    prediction_set: list[str] | None = None
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the choice. It is calibrated if the run is."""
+        return self.probabilities[self.choice]
+
+    @property
+    def abstained(self) -> bool:
+        """Whether the model is not sure enough to answer."""
+        return self.abstain_below is not None and self.confidence < self.abstain_below
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON values. A path has its facts, its concepts, its text, and each fact as a sentence."""
         paths = [{**asdict(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
-        answer = {**vars(self), "paths": paths}
+        answer = {"question": self.question, "choice": self.choice, "confidence": self.confidence, **vars(self), "paths": paths}
+        if self.abstain_below is not None:
+            answer["abstained"] = self.abstained
         if self.contrast is not None:
             facts = [{**asdict(one), "fact": list(one.fact)} for one in self.contrast.facts]
             answer["contrast"] = {**vars(self.contrast), "facts": facts}
@@ -74,8 +100,9 @@ class Answer:
         width = min(max(map(len, choices.values())), WIDEST)
         lines = [printable(self.question, keep="\n\t")]
         for choice, probability in sorted(self.probabilities.items(), key=lambda item: -item[1]):
-            mark = "→" if choice == self.choice else " "
+            mark = " " if choice != self.choice else "?" if self.abstained else "→"
             lines.append(f"  {mark} {choices[choice]:<{width}}  {probability:6.1%}")
+        lines += [f"    {line}" for line in self._certainty()]
         before = f"{self.probabilities[self.choice]:.1%} →"
         for path in self.paths:
             percent = f"{path.probability:.0%}" if path.probability >= 0.005 else "under 1%"
@@ -88,6 +115,18 @@ class Answer:
         if self.without_graph is not None:
             lines.append(f"    without the graph: {before} {self.without_graph:.1%}")
         return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
+
+    def _certainty(self) -> list[str]:
+        lines = []
+        if self.abstain_below is not None and self.abstained:
+            lines.append(f"not sure enough ({rounded_down(self.confidence)} < {percent(self.abstain_below)})")
+        if self.coverage is not None and self.prediction_set is not None:
+            inside = [printable(choice) for choice in self.prediction_set]
+            found = f"only {inside[0]}" if len(inside) == 1 else f"one of {', '.join(inside)}"
+            if len(inside) == len(self.probabilities):
+                found = "any of the choices"
+            lines.append(f"with {percent(self.coverage)} coverage: {found}")
+        return lines
 
     def _matters(self, path: ReasoningPath) -> bool:
         """Whether the answer is less probable without the path, by as much as is printed."""

@@ -40,6 +40,7 @@ from mhgrn.inference.asked import (
     triples,
 )
 from mhgrn.inference.batch import Decoded, Knowledge, Prepared, Read
+from mhgrn.inference.certainty import calibration_for, certainty_notes, likely_choices
 from mhgrn.inference.contrast import Contrast, candidates, contrast_of
 from mhgrn.inference.evidence import Evidence
 from mhgrn.inference.gathering import evidence_of
@@ -104,6 +105,8 @@ class QuestionAnswerer:
         attention: bool = False,
         subgraph: bool = False,
         contrast: str | None = None,
+        abstain_below: float | None = None,
+        coverage: float | None = None,
     ) -> Answer:
         """Answer one multiple-choice question.
 
@@ -121,9 +124,22 @@ class QuestionAnswerer:
             attention: Also return every attention weight.
             subgraph: Also return the question's part of the graph, at most 200 nodes.
             contrast: Also compare the answer with this choice, see :meth:`contrast`.
+            abstain_below: The answer says that it is not sure enough if its probability is lower than this.
+            coverage: Also return a set of choices that contains the right one with this probability, for example 0.9. The run must
+                be calibrated, see :func:`mhgrn.calibrate`.
         """
         asked = Asked(
-            to_question(question, choices), facts, without, graph, paths, effects, attention, subgraph=subgraph, contrast=contrast
+            to_question(question, choices),
+            facts,
+            without,
+            graph,
+            paths,
+            effects,
+            attention,
+            subgraph=subgraph,
+            contrast=contrast,
+            abstain_below=abstain_below,
+            coverage=coverage,
         )
         return self.answer_all([asked])[0]
 
@@ -140,6 +156,8 @@ class QuestionAnswerer:
         paths: int = 3,
         effects: bool = True,
         attention: bool = False,
+        abstain_below: float | None = None,
+        coverage: float | None = None,
     ) -> Iterator[Answer]:
         """Answer many questions in batches, and show progress. The answers equal those of :meth:`ask`, in the same order.
 
@@ -151,6 +169,8 @@ class QuestionAnswerer:
             paths: Number of paths to show, best first.
             effects: Also compute each answer's probability without each fact of these paths, and without the graph.
             attention: Also return every attention weight.
+            abstain_below: As in :meth:`ask`.
+            coverage: As in :meth:`ask`.
 
         >>> rows = [{"question": "Where does a fish live?", "choices": ["sea", "tree"]}]
         >>> [answer.choice for answer in qa.ask_many(rows, effects=False)]  # doctest: +SKIP
@@ -163,8 +183,9 @@ class QuestionAnswerer:
         batches = _batches(track(questions_from(questions), "answering", total), batch_size)
 
         def prepare(batch: list[Question]) -> Prepared:
-            asked = [Asked(question, paths=paths, effects=effects, attention=attention) for question in batch]
-            return self._prepare(asked, knowledge, memory)
+            options: dict[str, Any] = {"paths": paths, "effects": effects, "attention": attention}
+            options |= {"abstain_below": abstain_below, "coverage": coverage}
+            return self._prepare([Asked(question, **options) for question in batch], knowledge, memory)
 
         # from a stream, read a batch only after the previous batch is answered
         prepared = map(prepare, batches) if total is None else one_ahead(batches, prepare)
@@ -248,6 +269,7 @@ class QuestionAnswerer:
 
     def _prepare(self, asked: Sequence[Asked], knowledge: Knowledge, memory: TextMemory) -> Prepared:
         """Ground, extract and encode the statements of questions: everything that comes before the model."""
+        calibration_for(self.run, asked)
         questions = [one.question for one in asked]
         stems = [question.stem for question in questions for _ in question.choices]
         choices = [choice for question in questions for choice in question.choices]
@@ -382,14 +404,18 @@ class QuestionAnswerer:
             attention=weights,
             subgraph=view_of(read, q, decoded.paths, encoder, self._first_head) if asked.subgraph else None,
             contrast=contrast,
+            abstain_below=asked.abstain_below,
+            coverage=asked.coverage,
+            prediction_set=likely_choices(self.run.calibration, asked, names, read.probabilities[q], read.best[q]),
         )
 
     def _notes(self, read: Read, q: int, decoded: Decoded, names: Sequence[str]) -> list[str]:
         asked, (a, b), encoder = read.asked[q], read.first[q : q + 2], self.run.model.graph_encoder
         concepts = found_concepts(read.knowledge.graph, names, read.found[a:b])
-        notes = notes_of(concepts, decoded.paths, decoded.masses, encoder)
+        notes = certainty_notes(self.run.calibration, asked)
+        notes += notes_of(concepts, decoded.paths, decoded.masses, encoder)
         if encoder.uses_graph and not asked.graph:
-            notes = ["the graph is switched off."]
+            notes = [*certainty_notes(self.run.calibration, asked), "the graph is switched off."]
         elif encoder.uses_graph:
             notes += read.knowledge.extract.limits.note(names, read.subgraphs[a:b])
             if asked.without and all(one is other for one, other in zip(read.found[a:b], read.subgraphs[a:b], strict=True)):

@@ -40,6 +40,8 @@ class Asked:
         attention: Also return every attention weight.
         subgraph: Also return the question's part of the graph.
         contrast: Also compare the answer with this choice.
+        abstain_below: Say "not sure enough" if the answer's probability is lower.
+        coverage: Also return a set of choices that contains the right one with this probability.
 
     >>> Asked(Question.asked("Where?", ["sea", "tree"]), without=[["fish", "AtLocation", "sea"]]).without
     (('fish', 'AtLocation', 'sea'),)
@@ -54,9 +56,13 @@ class Asked:
     attention: bool = False
     subgraph: bool = False
     contrast: str | None = field(default=None)
+    abstain_below: float | None = None
+    coverage: float | None = None
 
     def __post_init__(self) -> None:
         check_count("paths", self.paths)
+        check_probability("abstain_below", self.abstain_below)
+        check_probability("coverage", self.coverage)
         for name in ("facts", "without"):
             with naming(name):
                 object.__setattr__(self, name, tuple(checked_facts(getattr(self, name))))
@@ -79,6 +85,12 @@ def naming(option: str) -> Iterator[None]:
 def check_count(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UserError(f"{name} is {shortened(value)}; it should be an integer of 1 or more.")
+
+
+def check_probability(name: str, value: object) -> None:
+    """Refuse what is neither None nor a number between 0 and 1."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1):
+        raise WrongOption(name, f"{name} is {shortened(value)}; it should be a number between 0 and 1, for example 0.5.")
 
 
 def to_question(question: object, choices: object) -> Question:

@@ -34,6 +34,8 @@ class AskBody(_Body):
     effects: bool = Field(True, description="compute the answer's probability without each shown fact and without the graph")
     subgraph: bool = Field(False, description="return the question's part of the graph")
     contrast: Choice | None = Field(None, description="another choice to compare the answer with")
+    abstain_below: float | None = Field(None, gt=0, lt=1, description="least confidence of an answer that is sure enough")
+    coverage: float | None = Field(None, gt=0, lt=1, description="return choices that contain the right one with this probability")
     model: Name | None = Field(None, description="name of a served model; null: the first")
 
 
@@ -106,6 +108,7 @@ class AnswerBody(BaseModel):
 
     question: str
     choice: str
+    confidence: float = Field(description="the probability of the choice")
     probabilities: dict[str, float]
     paths: list[PathBody]
     concepts: dict[str, Any]
@@ -114,6 +117,10 @@ class AnswerBody(BaseModel):
     without_graph: float | None
     subgraph: SubgraphBody | None = None
     contrast: ContrastBody | None = None
+    abstain_below: float | None = None
+    abstained: bool | None = Field(None, description="the confidence is below abstain_below")
+    coverage: float | None = None
+    prediction_set: list[str] | None = Field(None, description="the choices within coverage, most probable first")
 
 
 class AnswersBody(BaseModel):

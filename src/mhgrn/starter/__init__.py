@@ -4,12 +4,14 @@ The trained model is part of the package (``run/``, with its text encoder in ``e
 again.
 """
 
+import json
 import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mhgrn.calibration import CALIBRATION, Calibration
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import RULES
@@ -33,8 +35,8 @@ FACTS = HERE / "facts.tsv"
 CONFIG = HERE / "starter.yaml"
 RUN, ENCODER = "run", "encoder"  # the trained model and its text encoder, in the package and in the cache
 COMMONSENSE = "commonsense"
-TEXT_WEIGHT = 66.0  # of the cosine in the score; training leaves it at about 18. Chosen on everyday-dev.jsonl, like the next one
-TEMPERATURE = 3.0  # scores are divided by it
+TEXT_WEIGHT = 66.0  # of the cosine against the graph's terms; training leaves it at about 18. Chosen on everyday-dev.jsonl
+SCALE = 3.0  # all terms of the score are divided by it, so that the fitted temperature is near 1
 # Not in the starter questions.
 NEW_QUESTIONS = (
     ("Where would a child sit at a desk?", ("schoolroom", "patio", "furniture store", "library", "bus")),
@@ -119,23 +121,36 @@ def starter_run() -> Path:
     return run
 
 
-def calibrate(run: "Run") -> None:
-    """Raise the weight of the cosine in the score of a trained starter model, divide scores by a temperature, and store both.
+def reweight(run: "Run") -> bool:
+    """Raise the weight of the cosine in the score of a trained starter model, and store it.
 
-    The training questions come from the graph. The trained model therefore relies too much on the graph for other questions, and
-    its probabilities are too high. A model that is calibrated already stays as it is.
+    The training questions come from the graph. The trained model therefore relies too much on the graph for other questions. A
+    model that has this weight stays as it is. The calibration of other weights is deleted.
+
+    Returns:
+        Whether the model was changed.
     """
     model, score = run.model, run.model.score
     assert model.similarity is not None
     assert score is not None
-    if model.similarity.item() == TEXT_WEIGHT / TEMPERATURE:
-        return
+    if model.similarity.item() == TEXT_WEIGHT / SCALE:
+        return False
     model.similarity.data.fill_(TEXT_WEIGHT)
     counts: Any = model.graph_encoder.counts
     for term in (model.similarity, *score.parameters(), *counts.parameters()):  # all terms of the score are linear in these
-        term.data /= TEMPERATURE
+        term.data /= SCALE
     run.save(run.about["metrics"], text_changed=False)
     seal(run.folder)
+    return True
+
+
+def restore_calibration() -> Calibration:
+    """Replace the calibration of the unpacked starter model by that of the package."""
+    run = starter_run()
+    path = HERE / RUN / CALIBRATION
+    shipped = Calibration.parse(json.loads(path.read_text(encoding="utf-8")), path)
+    shipped.save(run)
+    return shipped
 
 
 def starter_data() -> PreparedData:

@@ -5,15 +5,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from mhgrn.calibration import CALIBRATION
 from mhgrn.io.checksums import seal
 from mhgrn.io.markers import write_marker
 from mhgrn.progress import say
 from mhgrn.questions.reading import read_questions
 from mhgrn.runs import CONFIG, MARKER, WEIGHTS, read_about
-from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, calibrate
+from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, reweight
 from mhgrn.text.tuning import TuneOptions, tune
 
-KEPT = (MARKER, CONFIG, WEIGHTS)
+KEPT = (MARKER, CONFIG, WEIGHTS, CALIBRATION)
 TUNING = TuneOptions(train="lora", steps=250, batch_size=128, keep=0.3)
 
 
@@ -26,6 +27,7 @@ def ship(package: Path) -> None:
     Args:
         package: The folder to write the folders of the text encoder and the run to.
     """
+    from mhgrn.training.calibrating import calibrate
     from mhgrn.training.loop import train
 
     with tempfile.TemporaryDirectory() as name:
@@ -35,7 +37,8 @@ def ship(package: Path) -> None:
         starter = Starter.build(place)
         config = starter.config(text={"encoder": str(place / ENCODER)})
         trained = train(starter.data, config, place / RUN, starter.graph)
-        calibrate(trained)
+        reweight(trained)
+        calibrate(trained, starter.data, device="cpu")
         run, about = trained.folder, read_about(trained.folder)
         for folder in (ENCODER, RUN):
             shutil.rmtree(package / folder, ignore_errors=True)

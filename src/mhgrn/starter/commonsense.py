@@ -13,9 +13,10 @@ from mhgrn.io.locks import locked
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
+from mhgrn.questions.reading import read_questions
 from mhgrn.runs import MARKER as RUN
 from mhgrn.runs import Run, read_about
-from mhgrn.starter import COMMONSENSE, Starter, calibrate
+from mhgrn.starter import COMMONSENSE, HERE, Starter, reweight
 from mhgrn.subgraphs.prepared import MARKER as PREPARED
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.synthesis import SynthesisOptions, synthesize
@@ -61,6 +62,9 @@ def make_commonsense(
 
     >>> make_commonsense("build/conceptnet/graph")  # doctest: +SKIP
     """
+    from mhgrn.training.calibrating import calibrate
+    from mhgrn.training.loop import train
+
     place = commonsense_folder() if folder is None else Path(folder)
     source = KnowledgeGraph.load(graph)
     with locked(place.with_name(f".{place.name}.lock"), busy=f"another process makes the model in {place}; wait for it."):
@@ -78,12 +82,12 @@ def make_commonsense(
         if _is_finished(run):
             trained = Run.load(run)
         else:
-            from mhgrn.training.loop import train
-
             say("4/4  training on the questions")
             config = Starter.config(text={"encoder": str(encoder)}, training=TRAINING)
             trained = train(PreparedData.load(place / "prepared"), config, run, own)
-        calibrate(trained)
+        if reweight(trained) or trained.calibration is None:
+            everyday = read_questions(HERE / "everyday-dev.jsonl")  # the questions of its own dev are made from the graph
+            calibrate(trained, everyday, device="cpu", source="everyday-dev.jsonl")
         return trained
 
 

@@ -1,0 +1,76 @@
+"""mhgrn calibrate: fit the temperature of a trained run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mhgrn.cli._options import (
+    AllowDownload,
+    AllowPickle,
+    AsJson,
+    Dataset,
+    NamedRun,
+    RunData,
+    RunEncoder,
+    RunFeatures,
+    RunGraph,
+)
+from mhgrn.cli._output import show, show_json
+
+PANEL = "Train"
+
+
+def calibrate(
+    run: NamedRun,
+    data: RunData = None,
+    split: Annotated[str, typer.Option("--split", help="The split of prepared data: train, dev or test.")] = "dev",
+    questions: Annotated[
+        Path | None,
+        typer.Option("--questions", metavar="FILE", help="File of questions with answers to use instead.", show_default=False),
+    ] = None,
+    dataset: Dataset = None,
+    kg: RunGraph = None,
+    features: RunFeatures = None,
+    encoder: RunEncoder = None,
+    allow_download: AllowDownload = False,
+    allow_pickle: AllowPickle = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the temperature of a run's scores, and store it with the run. Probabilities change, choices do not.
+
+    `mhgrn train` does this on dev. Use this command for runs of earlier versions, or to calibrate on questions of your own. For the
+    built-in model without --data and --questions, the calibration of the package is restored.
+    """
+    from mhgrn.errors import UserError
+    from mhgrn.questions.reading import read_questions
+    from mhgrn.runs import Run, find_data
+    from mhgrn.starter import find_run, restore_calibration, starter_run
+
+    if questions is not None and data is not None:
+        raise UserError("--data and --questions both name questions to calibrate on; leave one out.")
+    if dataset is not None and questions is None:
+        raise UserError("--dataset says how to read --questions; name their file.")
+    folder = Path(find_run(run))
+    if questions is None and data is None and folder == starter_run():
+        found = restore_calibration()
+        if as_json:
+            show_json({"temperature": found.temperature, "questions": found.questions, "source": found.source})
+        else:
+            show(f"{folder}: temperature {found.temperature:.2f}, as in the package")
+        return
+    asked = find_data(folder, data) if questions is None else list(read_questions(questions, dataset))
+    from mhgrn.training.calibrating import calibrate as fit
+
+    loaded = Run.load(folder, kg, features, encoder, allow_download, allow_pickle)
+    result = fit(loaded, asked, split, source=None if questions is None else questions.name)
+    if as_json:
+        show_json(result)
+        return
+    before, after = result["before"], result["after"]
+    error, loss = (
+        f"{before[name]:{form}} → {after[name]:{form}}"
+        for name, form in (("expected_calibration_error", ".1%"), ("negative_log_likelihood", ".3f"))
+    )
+    show(f"{folder}: temperature {result['temperature']:.2f}, fitted on {result['questions']:,} questions ({result['source']})")
+    show(f"  calibration error {error}, negative log-likelihood {loss}, accuracy {result['accuracy']:.1%} as before")

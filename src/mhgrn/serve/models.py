@@ -14,7 +14,8 @@ from mhgrn.inference import Asked, QuestionAnswerer
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import STATEMENT_PLACEHOLDER
-from mhgrn.kg.sentences import fact_sentence, label
+from mhgrn.kg.sentences import label
+from mhgrn.kg.stated import stated
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run
 from mhgrn.serve.examples import EXAMPLES
@@ -66,8 +67,12 @@ class ServedModel:
         if graph.find(stored) is None:
             return None
         facts = graph.facts_of(stored)
-        shown = [{"fact": list(fact), "sentence": fact_sentence(graph.schema, fact)} for fact in facts[:limit]]
-        return {"name": stored, "label": label(stored), "total": len(facts), "facts": shown}
+        return {
+            "name": stored,
+            "label": label(stored),
+            "total": len(facts),
+            "facts": [stated(graph, fact) for fact in facts[:limit]],
+        }
 
     def relations(self) -> list[dict[str, str]]:
         """The relations of the graph, and how their facts are said."""

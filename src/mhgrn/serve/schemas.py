@@ -137,11 +137,24 @@ class ConceptsBody(BaseModel):
     concepts: list[ConceptBody]
 
 
+class ProvenanceBody(BaseModel):
+    file: str
+    row: int
+    dataset: str | None = None
+    sources: list[str] = []
+
+
+class ConceptFactBody(StatedFact):
+    id: str = Field(description="made of the names; the same in every graph")
+    number: int = Field(description="the fact's number in this graph")
+    provenance: ProvenanceBody | None = Field(None, description="where the fact comes from, if the graph keeps it")
+
+
 class ConceptFactsBody(BaseModel):
     name: str
     label: str
     total: int
-    facts: list[StatedFact]
+    facts: list[ConceptFactBody]
 
 
 class RelationBody(BaseModel):

@@ -63,6 +63,34 @@ class TrainingConfig(Settings):
     tensorboard: Annotated[bool, NoEffect()] = Field(False, description="also write TensorBoard files to the run's folder")
 
 
+class OpenSettings(Settings):
+    """Settings of task=open: questions without choices. See docs/open-questions.md."""
+
+    hops: int = Field(3, ge=1, le=8, description="longest walk from the question's concepts to an answer")
+    hidden: int = Field(200, ge=1, le=WIDEST, description="width of the layer between the question's vector and attention")
+    dropout: float = Field(0.1, ge=0, lt=1, description="of that layer")
+    delta: Literal["hop", "shared"] = Field(
+        "hop", description="attention to relations: another one at each hop, or the same at all hops, as in the paper"
+    )
+    transition: bool = Field(False, description="learn weights τ of two consecutive relations, as in the paper")
+    returns: bool = Field(False, description="let walks come back to the question's concepts, so that these can be answers")
+    max_degree: int | None = Field(
+        None, ge=1, le=MOST, description="do not leave concepts with more facts, unless the question names them; null: no limit"
+    )
+    min_attention: float = Field(
+        0.0,
+        ge=0,
+        lt=0.1,
+        description="do not follow relations with less attention at a hop; answers say how many facts that leaves out",
+    )
+    names: bool = Field(False, description="compare the names of candidates with the question, by the text encoder")
+    types: bool = Field(False, description="score candidates also by the relations of their facts")
+    loss: Literal["auto", "softmax", "logistic"] = Field(
+        "auto",
+        description="softmax over candidates, with a logistic loss for each candidate; auto: logistic for several right answers",
+    )
+
+
 class Config(Settings):
     """The settings that a run depends on.
 
@@ -82,6 +110,7 @@ class Config(Settings):
         "default", description="the defaults: of this package, of the paper's text, or of its published code"
     )
     seed: int = Field(0, ge=0, le=2**32 - 1, description="of all random numbers")
+    task: Literal["choices", "open"] = Field("choices", description="score given choices, or rank all concepts that walks reach")
     graph_encoder: str = Field("mhgrn", description="a name listed by `mhgrn encoders`")
     graph_query: Literal["statement", "question"] = Field(
         "statement",
@@ -108,6 +137,7 @@ class Config(Settings):
     text: TextEncoderSettings = TextEncoderSettings()
     likelihood: LikelihoodSettings = LikelihoodSettings()
     training: TrainingConfig = TrainingConfig()
+    open: OpenSettings = OpenSettings()
 
     @classmethod
     def load(cls, file: str | Path | None = None, overrides: Iterable[str] | None = None, all_encoders: bool = False) -> Self:
@@ -292,6 +322,12 @@ def ignored_settings(config: Config, given: Mapping[str, Any]) -> list[str]:
         settings: Any = config.encoder_settings
         reasons["mhgrn.relation_bases"] = "" if settings.relation_weights == "basis" else "mhgrn.relation_weights is not basis"
         reasons["mhgrn.initial_mean"] = "" if settings.initial_scale == "level" else "mhgrn.initial_scale is not level"
+    if config.task == "choices":
+        reasons |= {f"open.{name}": "task is choices" for name in OpenSettings.model_fields}
+    else:
+        unused = ["graph_encoder", "graph_query", "features", "score", "score_hidden", "score_dropout", "score_text"]
+        unused += ["score_similarity", "score_negation", *(f"{encoder}.{name}" for name, _ in config.encoder_settings)]
+        reasons |= dict.fromkeys(unused, "task is open")
     found = []
     for name, value in config:
         parts = {f"{name}.{key}": (value, key) for key, _ in value} if isinstance(value, Settings) else {name: (config, name)}

@@ -177,7 +177,9 @@ class Run:
         folder = Path(_path("folder", folder))
 
         def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor], Calibration | None]:
-            about = _checked(stored)
+            about = checked_about(stored)
+            if about["config"].get("task") == "open":
+                raise UserError(f"{folder} answers questions without choices (task=open), which this command does not use.")
             if stored.has(CONFIG):
                 stored.content(CONFIG)  # nothing of it is used, but what a user reads there should be true
             if not stored.has(WEIGHTS) and "metrics" not in about:
@@ -185,9 +187,9 @@ class Run:
             return about, stored.tensors(WEIGHTS), _stored_calibration(stored)
 
         about, tensors, calibration = read_folder(folder, MARKER, "run", FORMAT, read)
-        config = _restored(folder, about)
-        graph = _find_graph(folder, about, kg)
-        text, place = _find_encoder(folder, about, config, encoder, allow_download, allow_pickle)
+        config = restored_config(folder, about)
+        graph = find_graph(folder, about, kg)
+        text, place = find_encoder(folder, about, config, encoder, allow_download, allow_pickle)
         tuned = {k.removeprefix(TEXT_PREFIX): t for k, t in tensors.items() if k.startswith(TEXT_PREFIX)}
         # node features were computed by the encoder before its training
         untrained = load_text_encoder(config.text, place, allow_download, allow_pickle) if tuned else text
@@ -216,7 +218,7 @@ class Run:
         """
 
         def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
-            about = _checked(stored)
+            about = checked_about(stored)
             if not stored.has(WEIGHTS):
                 raise UserError(f"the training of {folder} has not finished an epoch yet; there is nothing to start from.")
             return about, stored.tensors(WEIGHTS)
@@ -228,9 +230,9 @@ class Run:
         if about["text_weights"] != self.about["text_weights"]:
             raise UserError(
                 f"{folder} was trained with another text encoder than {self.config.text.encoder}; set text.encoder to"
-                f" {shortened(_restored(folder, about).text.encoder)}."
+                f" {shortened(restored_config(folder, about).text.encoder)}."
             )
-        other = _restored(folder, about)
+        other = restored_config(folder, about)
         if other.graph_encoder != self.config.graph_encoder:
             raise UserError(f"{folder} was trained with graph_encoder={other.graph_encoder}, not {self.config.graph_encoder}.")
         path = folder / WEIGHTS
@@ -347,7 +349,8 @@ def _stored_calibration(stored: StoredFolder) -> Calibration | None:
     return Calibration.parse(parse_json(stored.content(CALIBRATION), path), path)
 
 
-def _find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> KnowledgeGraph:
+def find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> KnowledgeGraph:
+    """Load the graph of a run, or the one at ``kg``, which must have the same relations."""
     if kg is None:
         stored = about["graph"]
         if stored is None:
@@ -375,7 +378,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(shortened(name, 40).strip("'") for name in names[:3]) + ("…" if len(names) > 3 else "")
 
 
-def _find_encoder(
+def find_encoder(
     folder: Path,
     about: dict[str, Any],
     config: Config,
@@ -459,10 +462,11 @@ def _find_features(
 
 def read_about(folder: Path) -> dict[str, Any]:
     """Read and check ``run.json``."""
-    return read_folder(folder, MARKER, "run", FORMAT, _checked)
+    return read_folder(folder, MARKER, "run", FORMAT, checked_about)
 
 
-def _checked(stored: StoredFolder) -> dict[str, Any]:
+def checked_about(stored: StoredFolder) -> dict[str, Any]:
+    """The contents of ``run.json``, checked."""
     try:
         _StoredRun.model_validate(stored.about)
     except ValidationError as error:
@@ -475,7 +479,8 @@ def _checked(stored: StoredFolder) -> dict[str, Any]:
     return stored.about
 
 
-def _restored(folder: Path, about: dict[str, Any]) -> Config:
+def restored_config(folder: Path, about: dict[str, Any]) -> Config:
+    """The settings of a stored run."""
     try:
         return Config.restore(about["config"])
     except MissingPlugin as error:

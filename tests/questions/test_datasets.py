@@ -25,7 +25,7 @@ from mhgrn.questions.reading import check_questions, read_questions, read_splits
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
 LETTERS = "ABCDEFG"
-SHIPPED = ("commonsenseqa", "commonsenseqa-inhouse", "generic", "openbookqa", "openbookqa-fact")
+SHIPPED = ("commonsenseqa", "commonsenseqa-inhouse", "generic", "metaqa", "openbookqa", "openbookqa-fact")
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="|\0"), min_size=1).map(str.strip).filter(bool)
 

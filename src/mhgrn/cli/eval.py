@@ -1,12 +1,15 @@
 """mhgrn eval: measure a run's accuracy and calibration."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, NamedRun, RunData, RunEncoder, RunFeatures, RunGraph, Split
 from mhgrn.cli._output import show, show_json
+
+if TYPE_CHECKING:
+    from mhgrn.open.run import OpenRun
 
 PANEL = "Train"
 
@@ -31,7 +34,11 @@ def eval(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run's accuracy on a split of prepared data, and how far its probabilities can be trusted."""
+    """Measure a run's accuracy on a split of prepared data, and how far its probabilities can be trusted.
+
+    For task=open: hits@1, hits@10, MRR and F1 of sets of answers.
+    """
+    from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.progress import say
     from mhgrn.runs import Run, find_data
     from mhgrn.starter import find_run
@@ -43,6 +50,9 @@ def eval(
         with plotting():
             pass
     run = Path(find_run(run))
+    if is_open_run(run):
+        _eval_open(OpenRun.load(run, kg, encoder, allow_download, allow_pickle), split, data, as_json)
+        return
     loaded = find_data(run, data)
     loaded.answered_split(split)
     from mhgrn.training.evaluation import evaluate
@@ -82,3 +92,17 @@ def _calibration_lines(found: dict[str, Any]) -> list[str]:
             f" {one['mean_size']:.2f} choices on average"
         )
     return lines
+
+
+def _eval_open(run: "OpenRun", split: str, data: Path | None, as_json: bool) -> None:
+    from mhgrn.open.data import OpenData
+    from mhgrn.open.evaluation import evaluate_open
+
+    loaded = OpenData.load(data) if data is not None else run.find_data()
+    result = evaluate_open(run, loaded, split)
+    if as_json:
+        show_json(result)
+        return
+    ranks = f"hits@1 {result['hits_at_1']:.1%}, hits@10 {result['hits_at_10']:.1%}, MRR {result['mrr']:.3f}"
+    sets = f"sets of answers: F1 {result['set_f1']:.1%}, exact {result['set_exact']:.1%}"
+    show(f"{split}: {ranks} of {result['questions']:,} questions; {sets}; walks reach an answer of {result['reached']:.1%}")

@@ -1,12 +1,15 @@
 """mhgrn prepare: ground questions in a graph and extract their subgraphs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mhgrn.cli._options import AsJson, Dataset, Force, Output, Questions
 from mhgrn.cli._output import show, show_json
+
+if TYPE_CHECKING:
+    from mhgrn.subgraphs.prepared import PrepareOptions
 
 PANEL = "Data"
 
@@ -44,6 +47,10 @@ def prepare(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of --split.")] = 0,
+    open: Annotated[
+        bool,
+        typer.Option("--open", help="Drop the choices of questions: the right one is the answer, to be found in the whole graph."),
+    ] = False,
     report: Annotated[
         Path | None,
         typer.Option(help="Folder for a report with path counts, as `mhgrn data report` writes it.", show_default=False),
@@ -52,11 +59,15 @@ def prepare(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ground questions in a graph and extract their subgraphs."""
+    """Ground questions in a graph and extract their subgraphs.
+
+    Questions with answers and no choices are prepared for `mhgrn train --set task=open`.
+    """
     from mhgrn.drawing.path_counts import check_report_folder, save_report
     from mhgrn.errors import UserError
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
+    from mhgrn.questions.open import has_no_choices
     from mhgrn.subgraphs.prepared import DIVIDE_HINT, HOLDS, MARKER, PrepareOptions
     from mhgrn.subgraphs.prepared import prepare as prepare_data
     from mhgrn.subgraphs.report import report as make_report
@@ -65,6 +76,9 @@ def prepare(
     options = PrepareOptions(statement, max_nodes, max_degree, threads, dataset, max_facts, _shares(split), seed)
     if seed and split is None:
         raise UserError("--seed is the seed of --split; add --split, or remove --seed.")
+    if open or has_no_choices(questions, dataset):
+        _prepare_open(questions, kg, output, options, force, as_json)
+        return
     check_replaceable(output, MARKER, HOLDS, force)
     if report is not None:
         check_report_folder(report, force)
@@ -84,6 +98,22 @@ def prepare(
         show(f"  {name}: {shown}")
     if list(about["splits"]) == ["test"]:
         show(f"  All questions are in the split test. {DIVIDE_HINT}")
+
+
+def _prepare_open(questions: Path, kg: Path, output: Path, options: "PrepareOptions", force: bool, as_json: bool) -> None:
+    from mhgrn.io.folders import check_replaceable
+    from mhgrn.open.data import HOLDS, MARKER, prepare_open
+
+    check_replaceable(output, MARKER, HOLDS, force)
+    about = prepare_open(questions, kg, output, options.dataset, options.split, options.seed).about
+    if as_json:
+        show_json({"prepared": str(output), **{key: about[key] for key in ("splits", "marks", "report")}})
+        return
+    splits = ", ".join(f"{count:,} {split}" for split, count in about["splits"].items())
+    show(f"{output}: {splits} questions without choices")
+    for name, value in about["report"].items():
+        show(f"  {name}: {value:,}")
+    show(f"Next: mhgrn train --data {output} -o run/ --set task=open")
 
 
 def _shares(split: str | None) -> list[float] | None:

@@ -1,12 +1,16 @@
 """mhgrn train: train a model on prepared data."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, ConfigFile, DataGraph, RunEncoder, Settings, folder_to_write
 from mhgrn.cli._output import show, show_json
+
+if TYPE_CHECKING:
+    from mhgrn.config import Config
+    from mhgrn.open.data import OpenData
 
 PANEL = "Train"
 
@@ -41,11 +45,20 @@ def train(
     several processes train together.
     """
     from mhgrn.config import Config, given_settings, ignored_settings
+    from mhgrn.errors import UserError
+    from mhgrn.open.data import OpenData
     from mhgrn.progress import say
     from mhgrn.subgraphs.prepared import PreparedData
 
     given = given_settings(config, settings)
     loaded_config = Config.of(given)
+    if loaded_config.task == "open" or OpenData.is_at(data):
+        if start_from is not None:
+            raise UserError("--start-from is for questions with choices; remove it.")
+        for note in ignored_settings(loaded_config, given):
+            say(f"note: {note}.")
+        _train_open(loaded_config, OpenData.load(data), output, kg, force, (encoder, allow_download, allow_pickle), as_json)
+        return
     loaded = PreparedData.load(data)
     graph = loaded.load_graph(kg)
     from mhgrn.training.distributed import Processes
@@ -62,3 +75,24 @@ def train(
         show_json({"run": str(output), **metrics})
     elif metrics:
         show(f"{output}: dev accuracy {metrics['dev_accuracy']:.1%} (epoch {metrics['epoch']})")
+
+
+def _train_open(
+    config: "Config",
+    data: "OpenData",
+    output: Path,
+    kg: Path | None,
+    force: bool,
+    access: tuple[str | None, bool, bool],
+    as_json: bool,
+) -> None:
+    from mhgrn.errors import UserError
+    from mhgrn.open.training import train_open
+
+    if config.task != "open":
+        raise UserError(f"{data.folder} holds questions without choices; add --set task=open.")
+    metrics = train_open(data, config, output, data.load_graph(kg), force, *access).about["metrics"]
+    if as_json:
+        show_json({"run": str(output), **metrics})
+    else:
+        show(f"{output}: dev hits@1 {metrics['dev_accuracy']:.1%}, MRR {metrics['dev_mrr']:.3f} (epoch {metrics['epoch']})")

@@ -49,6 +49,7 @@ class FieldNames(Settings):
     answer_as: Literal["auto", "label", "text", "index-from-0", "index-from-1"] = Field(
         "auto", description="form of the answer; auto: a label or the text of a choice"
     )
+    answers: Names = Field(("answers", "answer"), description="of questions without choices: a list of names, or one name")
     concept: Names = Field(("question.question_concept", "question_concept"), description="the concept of a question, for reports")
     hide: Names = Field(("hide",), description="facts to hide from the subgraphs of a question: lists of head, relation, tail")
 

@@ -86,11 +86,11 @@ class Question:
                 _short("a label", label)
         if len(set(labels)) < len(labels):
             raise UserError(f"two choices have the same label ({shown(', '.join(labels))}).")
-        context = [_cleaned(name, first(values, [name], name)[1]) for name in fields.context]
+        context = [cleaned_text(name, first(values, [name], name)[1]) for name in fields.context]
         sentences = [text if text.endswith((".", "!", "?")) else f"{text}." for text in context]
         _, concept = first(values, fields.concept)
         return cls(
-            _id(values, number, fields),
+            row_id(values, number, fields),
             " ".join([*sentences, stem]),
             choices,
             fields.answer_of(values, choices, labels),
@@ -106,10 +106,10 @@ class Question:
 
 def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple[str, tuple[str, ...]]:
     """Stem and choices without surrounding spaces; a ``UserError`` if they are not a question."""
-    cleaned = _cleaned("the question", stem)
+    cleaned = cleaned_text("the question", stem)
     if len(choices) < 2:
         raise UserError(f"a question needs at least two choices, this one has {len(choices)}.")
-    texts = tuple(_cleaned(f"choice {number}", choice) for number, choice in enumerate(choices, start=1))
+    texts = tuple(cleaned_text(f"choice {number}", choice) for number, choice in enumerate(choices, start=1))
     _check_size(cleaned, texts)
     if len(set(texts)) < len(texts) and not may_repeat:
         repeated = next(text for text in texts if texts.count(text) > 1)
@@ -146,7 +146,8 @@ def _length(what: str, text: str, most: int) -> int:
     return length
 
 
-def _cleaned(what: str, text: object) -> str:
+def cleaned_text(what: str, text: object) -> str:
+    """A text without surrounding spaces; a ``UserError`` that begins with ``what`` if it is none."""
     if text is not None and not isinstance(text, str):
         raise UserError(f"{what} is not text but {shortened(text)}.")
     if text is None or not text.strip():
@@ -158,7 +159,7 @@ def _cleaned(what: str, text: object) -> str:
 
 def _short(what: str, text: object) -> str:
     """An id, a label or a concept."""
-    cleaned = _cleaned(what, text)
+    cleaned = cleaned_text(what, text)
     _length(what, cleaned, LONGEST_CHOICE)
     return cleaned
 
@@ -177,7 +178,8 @@ def _facts(given: object) -> tuple[tuple[str, str, str], ...]:
     return tuple((_short("a head", h), _short("a relation", r), _short("a tail", t)) for h, r, t in given)
 
 
-def _id(row: dict[str, Any], number: int, fields: FieldNames) -> str:
+def row_id(row: dict[str, Any], number: int, fields: FieldNames) -> str:
+    """The id of a row; rows without one are numbered."""
     name, value = first(row, fields.id, "id" if "id" in fields.model_fields_set else "")
     if not name and not any(name in row for name in fields.id):
         return str(number)

@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mhgrn.errors import UserError
 from mhgrn.printing import shortened, shown
@@ -15,6 +15,7 @@ from mhgrn.questions.question import Question
 from mhgrn.questions.reader import Row, read_rows
 
 SPLITS = ("train", "dev", "test")
+AnyQuestion = TypeVar("AnyQuestion", bound=Any)
 
 
 def read_questions(path: str | Path, dataset: str | Path | None = None) -> Iterator[Question]:
@@ -74,7 +75,12 @@ def _without_repeated_ids(questions: Iterable[Question]) -> list[Question]:
     return list(found.values())
 
 
-def divide(splits: dict[str, list[Question]], shares: Sequence[float], seed: int = 0) -> dict[str, list[Question]]:
+def divide(
+    splits: dict[str, list[AnyQuestion]],
+    shares: Sequence[float],
+    seed: int = 0,
+    texts: Callable[[AnyQuestion], Sequence[str]] = lambda question: question.choices,
+) -> dict[str, list[AnyQuestion]]:
     """Divide questions that are all in one split at random into train, dev and test.
 
     Equal questions, which have the same stem and choices, get into the same split. Only the questions, the shares and the seed
@@ -84,18 +90,19 @@ def divide(splits: dict[str, list[Question]], shares: Sequence[float], seed: int
         splits: The questions of the only split.
         shares: The shares of train, dev and test; their sum is 1. A split with a share of 0 is left out.
         seed: Another seed gives other splits.
+        texts: Gives the choices of a question, or what stands for them.
     """
     sizes = _checked_shares(shares)
     given = [name for name, questions in splits.items() if questions]
     if len(given) != 1:
         raise UserError(f"the questions have the splits {' and '.join(given)} already; only questions of one split can be divided.")
     questions = splits[given[0]]
-    keys = [json.dumps([int(seed), q.stem, sorted(q.choices)]).encode() for q in questions]
+    keys = [json.dumps([int(seed), q.stem, sorted(texts(q))]).encode() for q in questions]
     digests = [hashlib.sha256(key).digest() for key in keys]
     ordered = sorted(digests)
     ends = [round(len(questions) * (sum(sizes[: i + 1]) / sum(sizes))) for i in range(len(SPLITS))]
     bounds = [ordered[end - 1] if end else b"" for end in ends]  # the last digest of each split
-    divided: dict[str, list[Question]] = {split: [] for split, share in zip(SPLITS, sizes, strict=True) if share}
+    divided: dict[str, list[AnyQuestion]] = {split: [] for split, share in zip(SPLITS, sizes, strict=True) if share}
     for question, digest in zip(questions, digests, strict=True):
         divided[next(split for split, bound in zip(SPLITS, bounds, strict=True) if digest <= bound)].append(question)
     if empty := [split for split, found in divided.items() if not found]:
@@ -129,7 +136,7 @@ def questions_from(rows: Any, dataset: str | Path | Dataset | None = None) -> It
     [('sea', 'tree')]
     """
     declared = dataset if isinstance(dataset, Dataset) else Dataset() if dataset is None else Dataset.named(dataset)
-    for number, row in enumerate(_rows_of(rows), start=1):
+    for number, row in enumerate(rows_of(rows), start=1):
         if isinstance(row, Question):
             yield row
             continue
@@ -143,7 +150,8 @@ def questions_from(rows: Any, dataset: str | Path | Dataset | None = None) -> It
             raise UserError(f"row {number}: {error}") from None
 
 
-def _rows_of(rows: Any) -> Iterable[Any]:
+def rows_of(rows: Any) -> Iterable[Any]:
+    """The rows of a frame, a dataset or an iterable."""
     if hasattr(rows, "iter_rows"):  # polars
         named: Iterable[Any] = rows.iter_rows(named=True)
         return named

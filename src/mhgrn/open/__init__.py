@@ -1,0 +1,1 @@
+"""Questions without choices: walks from the concepts of a question rank all concepts that they reach."""

@@ -1,0 +1,206 @@
+"""Compiled kernels of the recursion over walks on a whole graph, and of its gradient.
+
+The nodes that walks of k moves reach are listed in the order in which they are found; ``slot`` holds the place of a node in the
+list of its hop. The work is linear in the moves that leave the nodes of the hops 0 … K - 1. Walks are weighted in float64: the
+attention of a hop is at most 1, so that weights only fall with the length of a walk.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mhgrn.compiled.jit import kernel
+
+Array = NDArray[Any]
+
+
+@kernel
+def _outgoing(mass: Array, place: int, columns: int, transition: Array, labels: int, out: Array) -> None:
+    """The weight with which a node sends walks along each label: the weight that reached it, times the transition."""
+    if columns == 1:
+        out[:] = mass[place]
+        return
+    out[:] = 0.0
+    for before in range(columns):
+        weight = mass[place * columns + before]
+        if weight != 0.0:
+            for after in range(labels):
+                out[after] += weight * transition[before, after]
+
+
+@kernel
+def walk_forward(
+    ptr: Array,
+    target: Array,
+    label: Array,
+    topics: Array,
+    start: Array,
+    attention: Array,
+    transition: Array,
+    returns: bool,
+    max_degree: int,
+    slot: Array,
+    nodes: Array,
+    mass: Array,
+    counts: Array,
+) -> int:
+    """Weigh all walks from the topics. Returns the number of moves that a cap or an attention of 0 left out.
+
+    Args:
+        ptr, target, label: The moves, see :class:`~mhgrn.open.moves.Moves`.
+        topics: Distinct concepts. [T]
+        start: The weight of the walks that start at each topic. [T]
+        attention: The weight of each label at each hop; moves with weight 0 are not followed. [K, R]
+        transition: The weight of two consecutive labels [R, R], or [0, 0]: all 1.
+        returns: Whether walks may enter a topic.
+        max_degree: Nodes with more moves, other than topics, are not left. 0: no limit.
+        slot: -1 everywhere; holds the places of nodes afterwards. [K + 1, N]
+        nodes: Receives the nodes of each hop. [K + 1, N]
+        mass: Receives their weights; 0 for new nodes. One column, or one for each label of the last move. [K + 1, N · columns]
+        counts: Receives the number of nodes of each hop. [K + 1]
+    """
+    hops, labels = attention.shape
+    columns = labels if len(transition) else 1
+    out = np.zeros(labels)
+    left_out = 0
+    for t in range(len(topics)):
+        slot[0, topics[t]] = t
+        nodes[0, t] = topics[t]
+        mass[0, t] = start[t]
+    counts[0] = len(topics)
+    for k in range(hops):
+        count = 0
+        for place in range(counts[k]):
+            here = nodes[k, place]
+            first, last = ptr[here], ptr[here + 1]
+            if max_degree > 0 and last - first > max_degree and slot[0, here] < 0:
+                left_out += last - first
+                continue
+            if k == 0:
+                out[:] = mass[0, place]
+            else:
+                _outgoing(mass[k], place, columns, transition, labels, out)
+            for move in range(first, last):
+                r = label[move]
+                weight = attention[k, r]
+                if weight == 0.0:
+                    left_out += 1
+                    continue
+                there = target[move]
+                if not returns and slot[0, there] >= 0:
+                    continue
+                found = slot[k + 1, there]
+                if found < 0:
+                    found = count
+                    slot[k + 1, there] = found
+                    nodes[k + 1, found] = there
+                    mass[k + 1, found * columns : (found + 1) * columns] = 0.0
+                    count += 1
+                mass[k + 1, found * columns + (r if columns > 1 else 0)] += weight * out[r]
+        counts[k + 1] = count
+    return left_out
+
+
+@kernel
+def read_lengths(nodes: Array, mass: Array, counts: Array, columns: int, place_of: Array, reached: Array, weights: Array) -> int:
+    """Gather the weight of the walks of each length into every reached node. Returns the number of these nodes.
+
+    Args:
+        nodes, mass, counts: Of :func:`walk_forward`.
+        columns: Columns of ``mass``.
+        place_of: -1 everywhere, before and after. [N]
+        reached: Receives the nodes that walks of 1 … K moves end in. [N]
+        weights: Receives the weights; [N, K] or more.
+    """
+    total = 0
+    hops = len(counts) - 1
+    for k in range(hops):
+        for place in range(counts[k + 1]):
+            node = nodes[k + 1, place]
+            row = place_of[node]
+            if row < 0:
+                row = total
+                place_of[node] = row
+                reached[row] = node
+                weights[row, :hops] = 0.0
+                total += 1
+            value = 0.0
+            for c in range(columns):
+                value += mass[k + 1, place * columns + c]
+            weights[row, k] = value
+    for row in range(total):
+        place_of[reached[row]] = -1
+    return total
+
+
+@kernel
+def clear_slots(slot: Array, nodes: Array, counts: Array) -> None:
+    """Reset ``slot`` to -1 where a walk has been."""
+    for k in range(len(counts)):
+        for place in range(counts[k]):
+            slot[k, nodes[k, place]] = -1
+
+
+@kernel
+def walk_backward(
+    ptr: Array,
+    target: Array,
+    label: Array,
+    attention: Array,
+    transition: Array,
+    returns: bool,
+    max_degree: int,
+    slot: Array,
+    nodes: Array,
+    mass: Array,
+    counts: Array,
+    grad: Array,
+    grad_attention: Array,
+    grad_transition: Array,
+) -> None:
+    """The gradient of :func:`walk_forward`.
+
+    Args:
+        ptr, target, label, attention, transition, returns, max_degree: As in the forward pass.
+        slot, nodes, mass, counts: As the forward pass left them.
+        grad: The gradient of ``mass``, of its sum over columns where only that is read. Receives that of ``mass[0]``. Same shape.
+        grad_attention: Receives the gradient of the attention; zeros. [K, R]
+        grad_transition: Receives the gradient of the transition; zeros. [R, R]
+    """
+    hops, labels = attention.shape
+    columns = labels if len(transition) else 1
+    out, sums = np.zeros(labels), np.zeros(labels)
+    for k in range(hops - 1, -1, -1):
+        for place in range(counts[k]):
+            here = nodes[k, place]
+            first, last = ptr[here], ptr[here + 1]
+            if max_degree > 0 and last - first > max_degree and slot[0, here] < 0:
+                continue
+            sums[:] = 0.0
+            for move in range(first, last):
+                r = label[move]
+                if attention[k, r] == 0.0:
+                    continue
+                there = target[move]
+                if not returns and slot[0, there] >= 0:
+                    continue
+                sums[r] += grad[k + 1, slot[k + 1, there] * columns + (r if columns > 1 else 0)]
+            if k == 0 or columns == 1:
+                at = place if columns == 1 or k == 0 else place * columns
+                weight, total = mass[k, at], 0.0
+                for r in range(labels):
+                    grad_attention[k, r] += weight * sums[r]
+                    total += attention[k, r] * sums[r]
+                grad[k, at] += total
+                continue
+            _outgoing(mass[k], place, columns, transition, labels, out)
+            for r in range(labels):
+                grad_attention[k, r] += out[r] * sums[r]
+                sums[r] *= attention[k, r]
+            for before in range(columns):
+                total, weight = 0.0, mass[k, place * columns + before]
+                for r in range(labels):
+                    total += transition[before, r] * sums[r]
+                    grad_transition[before, r] += weight * sums[r]
+                grad[k, place * columns + before] += total

@@ -1,0 +1,191 @@
+"""The recursion of MHGRN from the topics of questions to every concept that walks reach, on the whole graph.
+
+With u the attention to the label of a move at a hop and T the transition between consecutive labels, the weight of a walk with the
+labels r_1 … r_k is α = s · u_1(r_1) · T(r_1, r_2) · u_2(r_2) · … · u_k(r_k), where s is the weight of its topic. That is
+structured relational attention (equations 10 and 11 of the paper) with walks that start at the question's concepts. The recursion
+gives, for every concept i and length k, the sum of α over all walks of k moves from a topic to i.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mhgrn.compiled.pool import Pool
+from mhgrn.compiled.threads import parallel_for
+from mhgrn.open.kernels import clear_slots, read_lengths, walk_backward, walk_forward
+from mhgrn.open.moves import Moves
+
+Array = NDArray[Any]
+NO_TRANSITION = np.zeros((0, 0))
+
+
+@dataclass(frozen=True)
+class WalkOptions:
+    """Which walks count.
+
+    Args:
+        returns: Whether walks may come back to a topic. False: neither through a topic nor into one, so no topic is an answer.
+        max_degree: Concepts with more facts, other than topics, are reached but not left. 0: no limit.
+    """
+
+    returns: bool = False
+    max_degree: int = 0
+
+
+class Reached(NamedTuple):
+    """The concepts that walks reach from the topics of Q questions, question by question in ascending order."""
+
+    ptr: Array  # [Q + 1] pointer to the concepts of each question
+    concepts: Array  # [C]
+    weights: Tensor  # [C, K] sum of α over the walks of each length, float64
+    left_out: list[int]  # [Q] moves that the cap on degrees or an attention of 0 left out
+
+
+class _Scratch:
+    """Arrays of one thread. ``slot`` and ``place_of`` are -1 between two questions."""
+
+    def __init__(self, concepts: int, hops: int, columns: int) -> None:
+        self.slot = np.full((hops + 1, concepts), -1, dtype=np.int32)
+        self.nodes = np.empty((hops + 1, concepts), dtype=np.int32)
+        self.mass = np.empty((hops + 1, concepts * columns))
+        self.counts = np.zeros(hops + 1, dtype=np.int64)
+        self.place_of = np.full(concepts, -1, dtype=np.int32)
+        self.reached = np.empty(concepts, dtype=np.int32)
+        self.weights = np.empty((concepts, hops))
+
+
+class Walker:
+    """Runs the recursion on a graph. Any number of threads may use one walker.
+
+    Args:
+        moves: The moves of the graph.
+        options: Which walks count.
+
+    >>> from mhgrn.kg.graph import KnowledgeGraph
+    >>> moves = Moves.of(KnowledgeGraph.from_facts([("child", "AtLocation", "school"), ("school", "IsA", "place")]))
+    >>> attention = torch.full((1, 2, 4), 0.25, dtype=torch.float64)
+    >>> found = Walker(moves).reach([np.array([0])], attention)
+    >>> found.concepts.tolist(), found.weights.tolist()
+    ([1, 2], [[0.25, 0.0], [0.0, 0.0625]])
+    """
+
+    def __init__(self, moves: Moves, options: WalkOptions = WalkOptions()) -> None:
+        self.moves, self.options = moves, options
+        self._pools: dict[tuple[int, int], Pool[_Scratch]] = {}
+
+    def reach(self, topics: Sequence[Array], attention: Tensor, transition: Tensor | None = None) -> Reached:
+        """Weigh all walks of at most K moves from the topics of Q questions. All topics of a question weigh the same.
+
+        Args:
+            topics: Distinct concepts of each question.
+            attention: Weights of the labels, from 0 to 1; moves of weight 0 are not followed. [Q, K, R]
+            transition: Weights of two consecutive labels. [R, R]. None: all 1.
+        """
+        shape = (len(topics), attention.shape[1], self.moves.labels)
+        if attention.shape != shape:
+            raise ValueError(f"attention has shape {list(attention.shape)}, not {list(shape)}.")
+        for found in topics:
+            if len(found) and not (found.min() >= 0 and found.max() < len(self.moves)):
+                raise ValueError("a topic is not a concept of the graph.")
+        concepts: list[Array] = [np.empty(0, dtype=np.int64)] * len(topics)
+        left_out = [0] * len(topics)
+        matrix = attention.new_zeros(0, 0) if transition is None else transition
+        weights = _Reach.apply(attention, matrix, self, topics, concepts, left_out)  # type: ignore[no-untyped-call]
+        ptr = np.concatenate([[0], np.cumsum([len(found) for found in concepts])]).astype(np.int64)
+        together = np.concatenate([np.empty(0, dtype=np.int64), *concepts])
+        return Reached(ptr, together, weights, left_out)
+
+    def _pool(self, hops: int, columns: int) -> Pool[_Scratch]:
+        return self._pools.setdefault((hops, columns), Pool(lambda: _Scratch(len(self.moves), hops, columns)))
+
+    def _walk(self, scratch: _Scratch, topics: Array, attention: Array, transition: Array) -> int:
+        m, start = self.moves, np.full(len(topics), 1.0 / max(1, len(topics)))
+        s, o = scratch, self.options
+        of_graph = m.ptr, m.target, m.label
+        how = attention, transition, o.returns, o.max_degree
+        return int(walk_forward(*of_graph, topics, start, *how, s.slot, s.nodes, s.mass, s.counts))
+
+    def forward(
+        self, topics: Sequence[Array], attention: Array, transition: Array, concepts: list[Array], left_out: list[int]
+    ) -> Array:
+        """The weights [C, K]; writes the reached concepts, ascending, and the moves left out of every question to the lists."""
+        hops, columns = attention.shape[1], max(1, len(transition))
+        weights: list[Array] = [np.empty((0, hops))] * len(topics)
+        pool = self._pool(hops, columns)
+
+        def task(first: int, last: int) -> None:
+            with pool.taken() as s:
+                for q in range(first, last):
+                    left_out[q] = self._walk(s, topics[q], attention[q], transition)
+                    count = read_lengths(s.nodes, s.mass, s.counts, columns, s.place_of, s.reached, s.weights)
+                    clear_slots(s.slot, s.nodes, s.counts)
+                    order = np.argsort(s.reached[:count])
+                    concepts[q] = s.reached[:count][order].astype(np.int64)
+                    weights[q] = s.weights[:count][order]
+
+        parallel_for(task, len(topics))
+        return np.concatenate([np.empty((0, hops)), *weights])
+
+    def backward(
+        self, topics: Sequence[Array], attention: Array, transition: Array, concepts: Sequence[Array], grad: Array
+    ) -> tuple[Array, Array]:
+        """The gradients of attention and transition. Walks again: that is cheaper than keeping the weights of all hops."""
+        hops, columns = attention.shape[1], max(1, len(transition))
+        grad_attention, of_transition = np.zeros_like(attention), np.zeros((len(topics), *transition.shape))
+        ptr = np.concatenate([[0], np.cumsum([len(found) for found in concepts])]).astype(np.int64)
+        pool = self._pool(hops, columns)
+        m, o = self.moves, self.options
+
+        def task(first: int, last: int) -> None:
+            with pool.taken() as s:
+                for q in range(first, last):
+                    self._walk(s, topics[q], attention[q], transition)
+                    s.place_of[concepts[q]] = np.arange(len(concepts[q]), dtype=np.int32)
+                    grads = np.zeros((hops + 1, int(s.counts.max()) * columns))
+                    for k in range(1, hops + 1):
+                        rows = s.place_of[s.nodes[k, : s.counts[k]]]
+                        grads[k, : s.counts[k] * columns] = np.repeat(grad[ptr[q] : ptr[q + 1], k - 1][rows], columns)
+                    s.place_of[concepts[q]] = -1
+                    of_graph = m.ptr, m.target, m.label
+                    how = attention[q], transition, o.returns, o.max_degree
+                    of_pass = s.slot, s.nodes, s.mass, s.counts
+                    walk_backward(*of_graph, *how, *of_pass, grads, grad_attention[q], of_transition[q])
+                    clear_slots(s.slot, s.nodes, s.counts)
+
+        parallel_for(task, len(topics))
+        return grad_attention, of_transition.sum(0)
+
+
+class _Reach(torch.autograd.Function):
+    """Gives autograd the hand-written gradient of the recursion."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        attention: Tensor,
+        transition: Tensor,
+        walker: Walker,
+        topics: Sequence[Array],
+        concepts: list[Array],
+        left_out: list[int],
+    ) -> Tensor:
+        weights = torch.from_numpy(walker.forward(topics, _array(attention), _array(transition), concepts, left_out))
+        ctx.save_for_backward(attention, transition)
+        ctx.walker, ctx.topics, ctx.concepts = walker, topics, concepts
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        attention, transition = ctx.saved_tensors
+        found = ctx.walker.backward(ctx.topics, _array(attention), _array(transition), ctx.concepts, _array(grad))
+        of_attention, of_transition = (torch.from_numpy(values) for values in found)
+        return of_attention.to(attention), of_transition.to(transition), None, None, None, None
+
+
+def _array(tensor: Tensor) -> Array:
+    return np.ascontiguousarray(tensor.detach().cpu().double().numpy())

@@ -1,0 +1,144 @@
+"""A trained run that answers open questions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from mhgrn.config import Config
+from mhgrn.errors import UserError
+from mhgrn.features import NameFeatures
+from mhgrn.io.markers import write_marker
+from mhgrn.io.places import places
+from mhgrn.io.stored import StoredFolder, read_folder
+from mhgrn.io.tensors import save_tensors
+from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.open.data import OpenData
+from mhgrn.open.model import Nodes, OpenModel, node_types
+from mhgrn.open.moves import Moves
+from mhgrn.open.recursion import Walker
+from mhgrn.open.topics import TopicFinder
+from mhgrn.printing import shortened
+from mhgrn.progress import say
+from mhgrn.runs import FORMAT, MARKER, WEIGHTS, check_tensors, checked_about, find_encoder, find_graph, restored_config
+from mhgrn.text.encoder import TextEncoder
+
+
+def is_open_run(folder: str | Path) -> bool:
+    """Whether a folder holds a run that answers open questions."""
+    folder = Path(folder)
+    if not (folder / MARKER).is_file():
+        return False
+    about = read_folder(folder, MARKER, "run", FORMAT, checked_about)
+    return bool(about["config"].get("task") == "open")
+
+
+@dataclass
+class OpenRun:
+    """A trained model of open questions with its graph and text encoder.
+
+    Args:
+        folder: The run folder.
+        about: The contents of ``run.json``.
+        config: The settings of the run.
+        graph: The knowledge graph.
+        encoder: The text encoder.
+        model: The model.
+    """
+
+    folder: Path
+    about: dict[str, Any]
+    config: Config
+    graph: KnowledgeGraph
+    encoder: TextEncoder
+    model: OpenModel
+    _vectors: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        kg: str | Path | None = None,
+        encoder: str | Path | None = None,
+        allow_download: bool = False,
+        allow_pickle: bool = False,
+    ) -> Self:
+        """Load a run; see :meth:`mhgrn.Run.load`."""
+        folder = Path(folder)
+
+        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
+            return checked_about(stored), stored.tensors(WEIGHTS)
+
+        about, tensors = read_folder(folder, MARKER, "run", FORMAT, read)
+        config = restored_config(folder, about)
+        if config.task != "open":
+            raise UserError(f"{folder} was trained on questions with choices, not with task=open.")
+        graph = find_graph(folder, about, kg)
+        text, _ = find_encoder(folder, about, config, encoder, allow_download, allow_pickle)
+        model = OpenModel(config.open, text.width, 2 * len(graph.schema))
+        check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
+        model.load_state_dict(tensors)
+        return cls(folder, about, config, graph, text, model.eval())
+
+    def save(self, metrics: dict[str, Any]) -> None:
+        """Write the weights and the description."""
+        save_tensors(self.folder / WEIGHTS, dict(self.model.state_dict()))
+        write_marker(self.folder / MARKER, self.about | {"metrics": metrics})
+
+    @property
+    def marks(self) -> bool:
+        """Whether the training questions mark their topics with brackets."""
+        return bool(self.about["data"].get("marks", False))
+
+    @property
+    def gives_sets(self) -> bool:
+        """Whether the model was trained to tell the right answers of a question from all others, not only to rank them."""
+        return bool(self.about["data"].get("sets", False))
+
+    def find_data(self) -> OpenData:
+        """Load the prepared questions that the run was trained on."""
+        stored, fingerprint = self.about["data"].get("folder", ""), self.about["data"].get("fingerprint")
+        for place in places(self.folder, self.about.get("relative", {}).get("data"), stored):
+            data = OpenData.load(place)
+            if data.fingerprint != fingerprint:
+                say(f"note: the data at {data.folder} has changed since {self.folder} was trained on it.")
+            return data
+        raise UserError(f"the data of {self.folder} was at {shortened(Path(stored))}, which does not exist; name it with --data.")
+
+    @cached_property
+    def walker(self) -> Walker:
+        return Walker(Moves.of(self.graph), self.model.options)
+
+    @cached_property
+    def topics(self) -> TopicFinder:
+        return TopicFinder(self.graph, self.marks)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """What the scores read about all concepts."""
+        names, types = torch.zeros(0, 0), torch.zeros(0, 0)
+        if self.model.names is not None:
+            concepts = torch.arange(len(self.graph))
+            features = NameFeatures(self.graph, self.encoder)
+            features.require_and_keep(concepts.numpy())
+            names = features.rows(concepts)
+        if self.model.types is not None:
+            types = node_types(self.walker.moves)
+        return Nodes(names, types)
+
+    def vectors(self, texts: Sequence[str], keep: bool = False) -> Tensor:
+        """The vectors of questions. [n, width]
+
+        Args:
+            texts: The texts.
+            keep: Keep them in memory, for training.
+        """
+        new = sorted({text for text in texts if text not in self._vectors})
+        found = dict(zip(new, self.encoder.embed_all(new, "encoding questions"), strict=True)) if new else {}
+        if keep:
+            self._vectors |= found
+        return torch.stack([found[text] if text in found else self._vectors[text] for text in texts])

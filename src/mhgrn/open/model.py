@@ -155,7 +155,5 @@ def right_places(reached: Reached, answers: Sequence[Array]) -> Array:
     found = [np.empty(0, dtype=np.int64)]
     for q, right in enumerate(answers):
         own = reached.concepts[reached.ptr[q] : reached.ptr[q + 1]]
-        place = np.searchsorted(own, right)
-        place = place[place < len(own)]
-        found.append(reached.ptr[q] + place[np.isin(own[place], right)])
+        found.append(reached.ptr[q] + np.flatnonzero(np.isin(own, right)))
     return np.concatenate(found)

@@ -119,7 +119,7 @@ def checked(stem: object, choices: list[Any], may_repeat: bool = False) -> tuple
 
 def checked_stem(stem: object) -> str:
     """The text of a question without choices, without surrounding spaces; a ``UserError`` if it is none."""
-    cleaned = _cleaned("the question", stem)
+    cleaned = cleaned_text("the question", stem)
     _length("the question", cleaned, LONGEST_STEM)
     return cleaned
 

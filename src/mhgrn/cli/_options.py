@@ -106,6 +106,10 @@ Coverage = Annotated[
         show_default=False,
     ),
 ]
+By = Annotated[
+    Literal["evidence", "attention"],
+    typer.Option("--by", help="Explain by the smallest set of facts that carries the answer, or by the paths with most attention."),
+]
 Device = Annotated[str, typer.Option("--device", help="Where the model computes, for example cpu or cuda.")]
 TextPrecision = Annotated[
     Literal["float32", "int8"],

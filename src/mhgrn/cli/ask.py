@@ -9,6 +9,7 @@ from mhgrn.cli._options import (
     AllowDownload,
     AllowPickle,
     AsJson,
+    By,
     Coverage,
     Device,
     NamedRun,
@@ -46,9 +47,11 @@ def ask(
             show_default=False,
         ),
     ] = None,
-    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths to show, best first.")] = 3,
+    by: By = "evidence",
+    as_triples: Annotated[bool, typer.Option("--facts", help="Show facts as triples instead of sentences.")] = False,
+    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths by attention to show, best first.")] = 3,
     effects: Annotated[
-        bool, typer.Option(help="Show the answer's probability without each fact shown, and without the graph.")
+        bool, typer.Option(help="Compute what the facts shown do to the answer. Without it, only attention is shown.")
     ] = True,
     attention: Annotated[
         bool, typer.Option("--attention", help="With --json: every attention weight, by relation and by concept.")
@@ -79,11 +82,11 @@ def ask(
 
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     certainty = {"abstain_below": abstain_below, "coverage": coverage}
-    answer = qa.answer(asked, facts, without=left_out, paths=paths, effects=effects, attention=attention, **certainty)
+    answer = qa.answer(asked, facts, without=left_out, by=by, paths=paths, effects=effects, attention=attention, **certainty)
     if as_json:
         show_json(answer.to_dict())
     else:
-        show(answer)
+        show(answer.text(as_triples))
 
 
 def _fact(text: str) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ from mhgrn.cli._options import (
     AbstainBelow,
     AllowDownload,
     AllowPickle,
+    By,
     Coverage,
     Dataset,
     Device,
@@ -59,9 +60,10 @@ def predict(
     encoder: RunEncoder = None,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
-    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths per answer, best first.")] = 1,
+    by: By = "evidence",
+    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths by attention per answer, best first.")] = 1,
     effects: Annotated[
-        bool, typer.Option("--effects", help="Add the answer's probability without each fact shown, and without the graph.")
+        bool, typer.Option("--effects", help="With --by attention: add the answer's probability without each fact of the paths.")
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions to answer together. More need more memory.")] = 64,
     abstain_below: AbstainBelow = None,
@@ -70,7 +72,7 @@ def predict(
     text_precision: TextPrecision = "float32",
     force: Force = False,
 ) -> None:
-    """Answer every question of a file. Each line of the output is one answer with its probabilities and best paths."""
+    """Answer every question of a file. Each line of the output is one answer with its probabilities and evidence."""
     from mhgrn.errors import UserError
     from mhgrn.inference.asked import check_probability
     from mhgrn.io.atomic import check_file_writable
@@ -91,7 +93,13 @@ def predict(
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     rows: list[dict[str, Any]] = []
     answers = qa.ask_many(
-        asked, batch_size=batch_size, paths=paths, effects=effects, abstain_below=abstain_below, coverage=coverage
+        asked,
+        batch_size=batch_size,
+        paths=paths,
+        effects=effects or by == "evidence",
+        by=by,
+        abstain_below=abstain_below,
+        coverage=coverage,
     )
     for question, answer in zip(asked, answers, strict=True):
         chosen = list(answer.probabilities).index(answer.choice)
@@ -123,6 +131,11 @@ def _summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _in_csv(row: dict[str, Any]) -> dict[str, Any]:
-    """The columns of an answer that fit a table, with the best path as text."""
+    """The columns of an answer that fit a table, with the best path and the evidence as text."""
     columns = {name: row[name] for name in COLUMNS if name in row}
-    return columns | {"path": row["paths"][0]["text"] if row["paths"] else "", "notes": row["notes"]}
+    facts = [fact["sentence"] for fact in row["evidence"]["facts"]] if row["evidence"] else []
+    return columns | {
+        "path": row["paths"][0]["text"] if row["paths"] else "",
+        "evidence": " ".join(facts),
+        "notes": row["notes"],
+    }

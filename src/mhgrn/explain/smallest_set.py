@@ -6,6 +6,10 @@ Let p be the probability of the answer with all facts, and p₀ its probability 
 - **necessary** if without them the answer changes, or more than half of what the graph gave is lost: p − p' > (p − p₀) / 2, where
   p' is the answer's probability without these facts, and the graph gave something: p > p₀.
 
+If the answer is the same without the graph, every set is likely to be sufficient. Then a set is preferred that also **restores**
+more than half of what the graph gave: with only these facts the answer's probability is above (p + p₀) / 2. It may have up to two
+facts more.
+
 An answer **depends** on the graph if without the graph the answer changes or its probability moves by more than 0.1.
 
 The search asks for scores and gets exact ones, so a set that it reports has the properties it reports. It looks at sets of one
@@ -26,6 +30,7 @@ MOST_FACTS = 6  # of a set
 MOST = 0.5  # of what the graph gave is lost without a necessary set
 MOVED = 0.1  # the probability of an answer that depends on the graph moves by more
 TIED = 1e-5  # numbers that differ by less are equal: the last digits of a score depend on the batch
+MORE = 2  # facts that a set may have more to restore what the graph gave
 BEAM = 6  # sets of each size that are extended
 SINGLES = 16  # facts that sets are extended by
 NEVER = -1e6  # the effect of a fact that is not known or not allowed
@@ -96,6 +101,19 @@ class Judge:
         """[M] whether the answer changes or loses most of what the graph gave, from the scores [M, choices] without some facts."""
         lost = self.probability - self.probabilities(without)
         found: Mask = (self.answers(without) != self.answer) | ((self.gave > 0) & (lost > MOST * self.gave))
+        return found
+
+    def restores(self, only: Floats) -> Mask:
+        """[M] whether some facts alone give back most of what the graph gave; always, if the answer needs the graph."""
+        found: Mask = self.unrestored(only) == 0
+        return found
+
+    def unrestored(self, only: Floats) -> Floats:
+        """[M] how much the answer's log odds lack to give back most of what the graph gave."""
+        if self.gave <= 0 or self.answers(self.without_graph[None])[0] != self.answer:
+            return np.zeros(len(only))
+        wanted = _logit(np.array(self.probability_without_graph + MOST * self.gave))
+        found: Floats = np.maximum(0.0, wanted - self.logit(only))
         return found
 
     def margin(self, scores: Floats) -> Floats:
@@ -210,6 +228,10 @@ class _Tried:
             return np.zeros(0)
         return self.judge.missing(np.stack([self.only[one] for one in sets]), np.stack([self.without[one] for one in sets]))
 
+    def restoring(self, sets: Sequence[Set]) -> list[Set]:
+        """Those that alone give back most of what the graph gave."""
+        return [one for one in sets if self.judge.restores(self.only[one][None])[0]]
+
     def both(self) -> list[Set]:
         return [one for one in self.without if one in self.only]
 
@@ -268,7 +290,10 @@ def _levels(
         walks.extend(walk for walk in candidates.complete(fact, effect) if walk not in walks)
     units = [(fact,) for fact in singles] + [walk for walk in dict.fromkeys(walks) if len(walk) > 1]
     beams: dict[int, list[Set]] = {0: [()]}
+    smallest: Set | None = None  # that carries the answer, but does not restore what the graph gave
     for level in range(1, most + 1):
+        if smallest is not None and level > len(smallest) + MORE:
+            break
         proposed = {tuple(sorted({*base, *unit})) for beam in beams.values() for base in beam for unit in units}
         proposed |= {tuple(sorted(singles[:level]))}
         sets = sorted(one for one in proposed if len(one) == level)
@@ -276,16 +301,20 @@ def _levels(
         sets = [sets[place] for place in ranked(estimated, ONLY * width)]
         yield from tried.score(sets, ())
         if sets:  # those that are sufficient first, then by how much removing them is expected to do
-            short = np.maximum(0.0, -tried.judge.margin(np.stack([tried.only[one] for one in sets])))
+            only = np.stack([tried.only[one] for one in sets])
+            short = np.maximum(0.0, -tried.judge.margin(only)) + tried.judge.unrestored(only)
             sets = [sets[place] for place in ranked(-short, width)]
             yield from tried.score((), sets)
         level_sets = [one for one in tried.both() if len(one) == level]
         missing = tried.missing(level_sets)
-        if len(level_sets) and missing.min() == 0:
-            both = [one for one, far in zip(level_sets, missing.tolist(), strict=True) if far == 0]
-            return _best(tried, both, candidates.mine)
-        beams[level] = [level_sets[place] for place in ranked(-missing, BEAM)]
-    return None
+        both = [one for one, far in zip(level_sets, missing.tolist(), strict=True) if far == 0]
+        if restoring := tried.restoring(both):
+            return _best(tried, restoring, candidates.mine)
+        if both and smallest is None:
+            smallest = _best(tried, both, candidates.mine)
+        far = missing + tried.judge.unrestored(np.stack([tried.only[one] for one in level_sets])) if level_sets else missing
+        beams[level] = [level_sets[place] for place in ranked(-far, BEAM)]
+    return smallest
 
 
 def _best(tried: _Tried, sets: Sequence[Set], mine: Mask) -> Set:
@@ -320,12 +349,11 @@ def _finished(tried: _Tried, found: Set) -> Search:
     while is_both and len(found) > 1:
         smaller = [tuple(one for one in found if one != fact) for fact in found]
         yield from tried.score(smaller, smaller)
-        missing = tried.missing(smaller)
-        if missing.min() > 0:
+        both = [one for one, far in zip(smaller, tried.missing(smaller).tolist(), strict=True) if far == 0]
+        both = tried.restoring(both) if tried.restoring([found]) else both
+        if not both:
             break
-        found = _best(
-            tried, [one for one, far in zip(smaller, missing.tolist(), strict=True) if far == 0], np.ones(tried.size, bool)
-        )
+        found = _best(tried, both, np.ones(tried.size, dtype=bool))
     yield from tried.score((), [(fact,) for fact in found])
     return _result(tried, found)
 

@@ -6,6 +6,7 @@ from mhgrn.inference.answerer import QuestionAnswerer
 from mhgrn.inference.asked import Asked, WrongOption
 from mhgrn.inference.contrast import Contrast, ContrastFact
 from mhgrn.inference.evidence import Evidence, EvidenceFact, EvidenceItem
+from mhgrn.inference.evidence_set import EvidenceSet, SupportingFact
 from mhgrn.inference.searching import smallest_sets
 
 __all__ = [
@@ -16,8 +17,10 @@ __all__ = [
     "Evidence",
     "EvidenceFact",
     "EvidenceItem",
+    "EvidenceSet",
     "FactMasks",
     "QuestionAnswerer",
+    "SupportingFact",
     "WrongOption",
     "score_masks",
     "smallest_sets",

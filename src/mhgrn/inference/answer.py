@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 from mhgrn.explain import ReasoningPath
 from mhgrn.inference.certainty import percent, rounded_down
 from mhgrn.inference.contrast import Contrast
+from mhgrn.inference.evidence_set import EvidenceSet
 from mhgrn.printing import printable, shortened
 
 PRINTED = 0.001  # the last printed digit of a probability
@@ -48,6 +49,7 @@ class Answer:
         abstain_below: The least confidence that was asked for.
         coverage: The coverage that was asked for.
         prediction_set: The choices that contain the right one with this coverage, most probable first.
+        evidence: The smallest set of facts that carries the answer, unless the answer is explained by attention or effects are off.
 
     >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
     Where?
@@ -69,6 +71,7 @@ class Answer:
     abstain_below: float | None = None
     coverage: float | None = None
     prediction_set: list[str] | None = None
+    evidence: EvidenceSet | None = None
 
     @property
     def confidence(self) -> float:
@@ -84,6 +87,7 @@ class Answer:
         """The answer as JSON values. A path has its facts, its concepts, its text, and each fact as a sentence."""
         paths = [{**asdict(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
         answer = {"question": self.question, "choice": self.choice, "confidence": self.confidence, **vars(self), "paths": paths}
+        answer["evidence"] = None if self.evidence is None else self.evidence.to_dict()
         if self.abstain_below is not None:
             answer["abstained"] = self.abstained
         if self.contrast is not None:
@@ -96,6 +100,10 @@ class Answer:
         return f"Answer(question={shortened(self.question)}, choice={shortened(self.choice)}, probability={share:.3f})"
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, triples: bool = False) -> str:
+        """The answer as text. The facts of the evidence are sentences, or triples of head, relation and tail."""
         choices = {choice: printable(choice) for choice in self.probabilities}
         width = min(max(map(len, choices.values())), WIDEST)
         lines = [printable(self.question, keep="\n\t")]
@@ -103,6 +111,15 @@ class Answer:
             mark = " " if choice != self.choice else "?" if self.abstained else "→"
             lines.append(f"  {mark} {choices[choice]:<{width}}  {probability:6.1%}")
         lines += [f"    {line}" for line in self._certainty()]
+        if self.evidence is not None:
+            lines += [f"    {line}" for line in self.evidence.lines(self.choice, self.probabilities[self.choice], triples)]
+        else:
+            lines += self._path_lines()
+        return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
+
+    def _path_lines(self) -> list[str]:
+        """The paths by attention, and their effects if they were asked for."""
+        lines: list[str] = []
         before = f"{self.probabilities[self.choice]:.1%} →"
         for path in self.paths:
             percent = f"{path.probability:.0%}" if path.probability >= 0.005 else "under 1%"
@@ -114,7 +131,7 @@ class Answer:
             lines += [f"      without {printable(what)}: {before} {after}" for what, after in _shown_effects(path)]
         if self.without_graph is not None:
             lines.append(f"    without the graph: {before} {self.without_graph:.1%}")
-        return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
+        return lines
 
     def _certainty(self) -> list[str]:
         lines = []

@@ -25,7 +25,7 @@ from mhgrn.explain import (
 from mhgrn.explain import attention as attention_data
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.statements import BUILDERS
-from mhgrn.inference.altered import altered_scores
+from mhgrn.inference.altered import FactMasks, altered_scores
 from mhgrn.inference.answer import Answer
 from mhgrn.inference.asked import (
     Asked,
@@ -43,8 +43,10 @@ from mhgrn.inference.batch import Decoded, Knowledge, Prepared, Read
 from mhgrn.inference.certainty import calibration_for, certainty_notes, likely_choices
 from mhgrn.inference.contrast import Contrast, candidates, contrast_of
 from mhgrn.inference.evidence import Evidence
+from mhgrn.inference.evidence_set import evidence_set
 from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
+from mhgrn.inference.searching import smallest_sets
 from mhgrn.inference.view import view_of
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import track
@@ -107,6 +109,7 @@ class QuestionAnswerer:
         contrast: str | None = None,
         abstain_below: float | None = None,
         coverage: float | None = None,
+        by: str = "evidence",
     ) -> Answer:
         """Answer one multiple-choice question.
 
@@ -120,13 +123,15 @@ class QuestionAnswerer:
             without: Facts of the graph to leave out for this answer. Their concepts stay.
             graph: False: answer without the graph.
             paths: Number of paths to show, best first.
-            effects: Also compute the answer's probability without each fact of these paths, and without the graph.
+            effects: Compute what the facts do. False is faster, and shows only where the model looked.
             attention: Also return every attention weight.
             subgraph: Also return the question's part of the graph, at most 200 nodes.
             contrast: Also compare the answer with this choice, see :meth:`contrast`.
             abstain_below: The answer says that it is not sure enough if its probability is lower than this.
             coverage: Also return a set of choices that contains the right one with this probability, for example 0.9. The run must
                 be calibrated, see :func:`mhgrn.calibrate`.
+            by: ``"evidence"``: explain the answer by the smallest set of facts that carries it. ``"attention"``: by the best paths
+                and the answer's probability without each of their facts.
         """
         asked = Asked(
             to_question(question, choices),
@@ -140,6 +145,7 @@ class QuestionAnswerer:
             contrast=contrast,
             abstain_below=abstain_below,
             coverage=coverage,
+            by=by,
         )
         return self.answer_all([asked])[0]
 
@@ -158,6 +164,7 @@ class QuestionAnswerer:
         attention: bool = False,
         abstain_below: float | None = None,
         coverage: float | None = None,
+        by: str = "evidence",
     ) -> Iterator[Answer]:
         """Answer many questions in batches, and show progress. The answers equal those of :meth:`ask`, in the same order.
 
@@ -167,10 +174,11 @@ class QuestionAnswerer:
             facts: Facts to add to the graph for these answers.
             batch_size: Questions that are computed together. Larger batches are faster and need more memory.
             paths: Number of paths to show, best first.
-            effects: Also compute each answer's probability without each fact of these paths, and without the graph.
+            effects: Compute what the facts do, see :meth:`ask`.
             attention: Also return every attention weight.
             abstain_below: As in :meth:`ask`.
             coverage: As in :meth:`ask`.
+            by: How answers are explained, see :meth:`ask`.
 
         >>> rows = [{"question": "Where does a fish live?", "choices": ["sea", "tree"]}]
         >>> [answer.choice for answer in qa.ask_many(rows, effects=False)]  # doctest: +SKIP
@@ -183,7 +191,7 @@ class QuestionAnswerer:
         batches = _batches(track(questions_from(questions), "answering", total), batch_size)
 
         def prepare(batch: list[Question]) -> Prepared:
-            options: dict[str, Any] = {"paths": paths, "effects": effects, "attention": attention}
+            options: dict[str, Any] = {"paths": paths, "effects": effects, "attention": attention, "by": by}
             options |= {"abstain_below": abstain_below, "coverage": coverage}
             return self._prepare([Asked(question, **options) for question in batch], knowledge, memory)
 
@@ -298,8 +306,8 @@ class QuestionAnswerer:
 
     def _answers(self, read: Read) -> list[Answer]:
         decoded = [self._decode(read, q) for q in range(len(read.asked))]
-        if self.run.model.graph_encoder.uses_graph and any(asked.effects for asked in read.asked):
-            decoded = self._with_effects(read, decoded)
+        if self.run.model.graph_encoder.uses_graph:
+            decoded = self._with_evidence(read, self._with_effects(read, decoded))
         return [self._to_answer(read, q, found) for q, found in enumerate(decoded)]
 
     def _subgraphs(self, questions: Sequence[Question], knowledge: Knowledge) -> list[Subgraph]:
@@ -323,11 +331,11 @@ class QuestionAnswerer:
         encoder, asked = self.run.model.graph_encoder, read.asked[q]
         walks: list[Walk] = []
         masses = None
-        number, most = read.first[q] + read.best[q], asked.paths + TIED if asked.effects else asked.paths
+        number, most = read.first[q] + read.best[q], asked.paths + TIED if asked.effects_of_paths else asked.paths
         if isinstance(encoder, PathEncoder):
             walks = encoder.attended_walks(read.encoding, read.batch, number, most)
         elif encoder.uses_graph and attends_to_walks(read.encoding):
-            distribution = WalkDistribution.of(read.encoding, read.batch, number, self._first_head)
+            distribution = read.walks(number, self._first_head)
             masses = distribution.masses
             walks = decode_walks(distribution, read.encoding.traces[:-1], most)
             if not walks and distribution.pool:
@@ -339,7 +347,9 @@ class QuestionAnswerer:
 
     def _with_effects(self, read: Read, decoded: list[Decoded]) -> list[Decoded]:
         """Add the effects of all paths and of their facts, and keep the best paths of each question."""
-        chosen = [q for q, asked in enumerate(read.asked) if asked.effects]
+        chosen = [q for q, asked in enumerate(read.asked) if asked.effects_of_paths]
+        if not chosen:
+            return decoded
         removed = [
             sorted({(fact,) for path in decoded[q].paths for fact in path.facts} | {tuple(path.facts) for path in decoded[q].paths})
             for q in chosen
@@ -367,6 +377,16 @@ class QuestionAnswerer:
             # effects break the ties of attention; rounded, because the last digits of a score depend on the batch
             paths.sort(key=lambda path: (-_share(path), round(sum(change[fact] for fact in set(path.facts)), 6)))
             result[q] = decoded[q]._replace(paths=paths[: read.asked[q].paths], without_graph=effects.without_graph)
+        return result
+
+    def _with_evidence(self, read: Read, decoded: list[Decoded]) -> list[Decoded]:
+        """Add the smallest sets of facts that carry the answers."""
+        chosen = [q for q, asked in enumerate(read.asked) if asked.effects and asked.by == "evidence" and asked.graph]
+        masks = [FactMasks(self.scorer, read, q) for q in chosen]
+        result = list(decoded)
+        for q, of, found in zip(chosen, masks, smallest_sets(masks, self._first_head), strict=True):
+            shown = evidence_set(found, of.facts, read.knowledge.graph, distinct_names(read.asked[q].question))
+            result[q] = decoded[q]._replace(evidence=shown, without_graph=shown.without_graph)
         return result
 
     def _contrast(self, read: Read, q: int, this: int, other: int) -> Contrast:
@@ -407,6 +427,7 @@ class QuestionAnswerer:
             abstain_below=asked.abstain_below,
             coverage=asked.coverage,
             prediction_set=likely_choices(self.run.calibration, asked, names, read.probabilities[q], read.best[q]),
+            evidence=decoded.evidence,
         )
 
     def _notes(self, read: Read, q: int, decoded: Decoded, names: Sequence[str]) -> list[str]:

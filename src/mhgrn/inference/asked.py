@@ -13,6 +13,7 @@ from mhgrn.printing import shortened, shown
 from mhgrn.questions.question import Question
 
 MOST_FACTS = 10_000  # that may be added for one question
+EXPLAINED_BY = ("evidence", "attention")
 LONGEST_NAME = 1_000  # characters of their concepts and relations
 
 Names = tuple[str, str, str]  # head, relation, tail
@@ -36,8 +37,10 @@ class Asked:
         without: Facts of the graph to leave out for this answer.
         graph: False: answer without the graph.
         paths: Number of paths to show, best first.
-        effects: Also compute the answer's probability without each fact of these paths, and without the graph.
+        effects: Compute what the facts do. With ``by="evidence"`` the smallest set of facts that carries the answer, with
+            ``by="attention"`` the answer's probability without each fact of the paths; and its probability without the graph.
         attention: Also return every attention weight.
+        by: How the answer is explained: ``"evidence"`` or ``"attention"``.
         subgraph: Also return the question's part of the graph.
         contrast: Also compare the answer with this choice.
         abstain_below: Say "not sure enough" if the answer's probability is lower.
@@ -58,17 +61,25 @@ class Asked:
     contrast: str | None = field(default=None)
     abstain_below: float | None = None
     coverage: float | None = None
+    by: str = "evidence"
 
     def __post_init__(self) -> None:
         check_count("paths", self.paths)
         check_probability("abstain_below", self.abstain_below)
         check_probability("coverage", self.coverage)
+        if self.by not in EXPLAINED_BY:
+            raise WrongOption("by", f"by is {shortened(self.by)}; it should be one of {', '.join(EXPLAINED_BY)}.")
         for name in ("facts", "without"):
             with naming(name):
                 object.__setattr__(self, name, tuple(checked_facts(getattr(self, name))))
         if self.contrast is not None:
             with naming("contrast"):
                 choice_number(self.question, self.contrast)
+
+    @property
+    def effects_of_paths(self) -> bool:
+        """Whether the answer's probability without each fact of the paths is computed."""
+        return self.effects and (self.by == "attention" or not self.graph)
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
-from mhgrn.explain import ReasoningPath
+from mhgrn.explain import ReasoningPath, WalkDistribution
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.inference.asked import Asked
+from mhgrn.inference.evidence_set import EvidenceSet
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.scoring import Graphs, TextVectors
 from mhgrn.subgraphs.extract import Extractor, Subgraph
@@ -32,6 +33,7 @@ class Decoded(NamedTuple):
     paths: list[ReasoningPath]
     masses: dict[str, float] | None
     without_graph: float | None = None
+    evidence: EvidenceSet | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class Read(Prepared):
     encoding: GraphEncoding
     probabilities: list[list[float]]
     best: list[int]  # the choice of each question
+
+    @cached_property
+    def _walks(self) -> dict[int, WalkDistribution]:
+        return {}
+
+    def walks(self, statement: int, first_head: bool) -> WalkDistribution:
+        """The distribution over the walks of a statement's graph, computed once, of a model that attends to walks."""
+        if statement not in self._walks:
+            self._walks[statement] = WalkDistribution.of(self.encoding, self.batch, statement, first_head)
+        return self._walks[statement]
 
     @cached_property
     def _feature_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -12,8 +12,7 @@ from mhgrn.explain import Walk, WalkDistribution, attends_to_walks, decode_walks
 from mhgrn.explain.smallest_set import Candidates, Judge, Request, Search, Set, SmallestSet, ranked, search
 from mhgrn.explain.walk_graph import Floats, Ints, Mask
 from mhgrn.inference.altered import FactMasks, score_masks
-from mhgrn.inference.batch import Read
-from mhgrn.scoring import Graphs, Scorer, TextVectors
+from mhgrn.scoring import Graphs, TextVectors
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
 
@@ -26,18 +25,17 @@ REMOVED = 4  # times as many single facts are removed if there are no derivative
 COMPLETED = 2  # ways to complete a fact to a walk
 
 
-def smallest_sets(scorer: Scorer, read: Read, questions: Sequence[int], first_head: bool = False) -> list[SmallestSet]:
+def smallest_sets(masks: Sequence[FactMasks], first_head: bool = False) -> list[SmallestSet]:
     """Find the smallest set of facts that carries the answer, for some questions of a batch.
 
     A set's facts are numbers of :attr:`FactMasks.facts`. All searches advance together, so their graphs are scored together.
 
     Args:
-        scorer: Scores the graphs.
-        read: The batch.
-        questions: Numbers of questions.
+        masks: The questions.
         first_head: Use the attention of head 0, as the published code does.
     """
-    masks = [FactMasks(scorer, read, q) for q in questions]
+    if not masks:
+        return []
     score_masks([(of, np.zeros((0, len(of.facts)), dtype=bool)) for of in masks], without_graph=True)
     searches = [_search(of, Proposals(of, first_head)) for of in masks]
     found: dict[int, SmallestSet] = {}
@@ -112,7 +110,7 @@ class Proposals:
         read = self.masks.read
         if not attends_to_walks(read.encoding) or not self.mine.any():
             return None
-        return WalkDistribution.of(read.encoding, read.batch, self.statement, self.first_head)
+        return read.walks(self.statement, self.first_head)
 
     def _walks(self) -> list[Walk]:
         read = self.masks.read

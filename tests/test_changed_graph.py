@@ -21,7 +21,7 @@ def qa() -> QuestionAnswerer:
 
 
 def test_an_answer_without_a_fact_equals_the_shown_effect(qa: QuestionAnswerer) -> None:
-    answer = qa.ask(*DESK)
+    answer = qa.ask(*DESK, by="attention")
     for path in answer.paths:
         assert path.without is not None
         for fact, after in zip(path.facts, path.without, strict=True):

@@ -84,12 +84,12 @@ def test_paths_come_best_first_with_their_probabilities(qa: QuestionAnswerer) ->
 def test_effects_choose_among_paths_that_tie(qa: QuestionAnswerer, starter_graph: KnowledgeGraph) -> None:
     """The effect shown is what the model says of the graph without the fact; of tied paths the one that matters most is shown."""
     plain = qa.ask(*ASKED, paths=9, effects=False)
-    answer = qa.ask(*ASKED, paths=1)
+    answer = qa.ask(*ASKED, paths=1, by="attention")
     (path,) = answer.paths
     top = plain.paths[0].probability
     assert path.probability == pytest.approx(top)
     before = answer.probabilities[answer.choice]
-    tied = qa.ask(*ASKED, paths=9).paths
+    tied = qa.ask(*ASKED, paths=9, by="attention").paths
     tied = [p for p in tied if p.probability == pytest.approx(top, rel=1e-8)]
     drop = [round(sum(before - after for _, after in set(zip(p.facts, p.without, strict=True))), 6) for p in tied]
     assert path.facts == tied[drop.index(max(drop))].facts
@@ -114,7 +114,7 @@ def test_effects_choose_among_paths_that_tie(qa: QuestionAnswerer, starter_graph
 def test_tied_paths_come_in_the_order_of_their_effects(qa: QuestionAnswerer) -> None:
     facts = [(a, "AtLocation", place) for a in ("quokka", "wombat", "numbat") for place in ("desert", "fridge")]
     question = "Where do the quokka, the wombat and the numbat live?"
-    answer = qa.ask(question, ["desert", "fridge"], facts=facts, paths=40)
+    answer = qa.ask(question, ["desert", "fridge"], facts=facts, paths=40, by="attention")
     before = answer.probabilities[answer.choice]
     by_share: dict[str, list[float]] = {}
     for path in answer.paths:
@@ -152,7 +152,7 @@ def test_a_model_without_a_graph_has_nothing_to_explain(
 
 def test_several_layers_are_explained_too(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path) -> None:
     config = Config.of({"training": {"epochs": 1}, "features": "random", "mhgrn": {"layers": 2}})
-    answer = QuestionAnswerer(train(small_data, config, tmp_path / "run", starter_graph)).ask(*ASKED, paths=3)
+    answer = QuestionAnswerer(train(small_data, config, tmp_path / "run", starter_graph)).ask(*ASKED, paths=3, by="attention")
     assert answer.paths
     for path in answer.paths:
         assert len(path.facts) == len(path.concepts) - 1 == len(path.without or [])
@@ -423,7 +423,7 @@ def test_sixteen_threads_ask_eight_thousand_questions(run_with_names: Run, eager
 def test_paths_are_shown_that_visit_no_concept_twice(qa: QuestionAnswerer) -> None:
     """Walks of three hops often lead to the choice, away from it and back."""
     facts = [("codeine", "RelatedTo", "cough")]
-    answer = qa.ask("What does codeine help against?", ["cough", "desert"], facts=facts, paths=40)
+    answer = qa.ask("What does codeine help against?", ["cough", "desert"], facts=facts, paths=40, by="attention")
     assert answer.masses is not None
     assert answer.masses["circles"] > 0
     assert answer.paths

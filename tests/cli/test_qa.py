@@ -109,7 +109,7 @@ def test_an_answer_s_path_joins_question_and_choice(project: Project, here: Comm
 
 
 def test_ask_shows_as_many_paths_as_asked_for_with_their_effects(project: Project, here: Command) -> None:
-    args = ("ask", project.run, *MILK, "--paths", "2")
+    args = ("ask", project.run, *MILK, "--by", "attention", "--paths", "2")
     answer = json.loads(here(*args, "--json").out)
     assert 1 <= len(answer["paths"]) <= 2
     assert all(len(path["without"]) == len(path["facts"]) for path in answer["paths"])

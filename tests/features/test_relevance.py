@@ -141,7 +141,7 @@ def test_effects_keep_the_relevance_of_nodes(run: Run) -> None:
     qa = QuestionAnswerer(run)
     question, choices = "Where does a wug live?", ["schoolroom", "patio"]
     facts = {choice: ("wug", "AtLocation", choice) for choice in choices}  # one of them keeps the new concept in the graph
-    asked = qa.ask(question, choices, list(facts.values()), paths=100)
+    asked = qa.ask(question, choices, list(facts.values()), paths=100, by="attention")
     effect = next(path.without_path for path in asked.paths if path.concepts == ["wug", asked.choice])
     rest = [fact for choice, fact in facts.items() if choice != asked.choice]
     after = qa.ask(question, choices, rest, effects=False)

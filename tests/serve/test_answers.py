@@ -63,11 +63,12 @@ def test_answers_to_two_hundred_real_questions_equal_those_of_the_library(client
 
 
 def test_every_option_reaches_the_model(client: Client, served_qa: QuestionAnswerer) -> None:
-    plain = served_qa.ask(*DESK)
+    plain = served_qa.ask(*DESK, by="attention")
     fact = list(plain.paths[0].facts[0])
     options: list[dict[str, Any]] = [
         {"facts": [["child", "AtLocation", "patio"], ["desk", "AtLocation", "patio"]]},
         {"without": [fact], "paths": 5},
+        {"by": "attention", "paths": 2},
         {"graph": False, "effects": False},
         {"subgraph": True, "contrast": "library", "paths": 1},
     ]

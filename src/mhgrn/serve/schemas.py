@@ -31,7 +31,10 @@ class AskBody(_Body):
     without: Facts = Field([], description="facts of the graph to leave out for this answer")
     graph: bool = Field(True, description="false: answer without the graph")
     paths: int = Field(3, ge=1, le=LIMITS.paths, description="number of paths to show")
-    effects: bool = Field(True, description="compute the answer's probability without each shown fact and without the graph")
+    by: Literal["evidence", "attention"] = Field(
+        "evidence", description="explain by the smallest set of facts that carries the answer, or by the paths with most attention"
+    )
+    effects: bool = Field(True, description="compute what the facts do to the answer; false: only where the model looked")
     subgraph: bool = Field(False, description="return the question's part of the graph")
     contrast: Choice | None = Field(None, description="another choice to compare the answer with")
     abstain_below: float | None = Field(None, gt=0, lt=1, description="least confidence of an answer that is sure enough")
@@ -103,6 +106,28 @@ class ContrastBody(BaseModel):
     facts: list[ContrastFactBody]
 
 
+class SupportingFactBody(BaseModel):
+    fact: list[str]
+    sentence: str
+    without: float
+
+
+class EvidenceSetBody(BaseModel):
+    """The smallest set of facts that carries an answer."""
+
+    facts: list[SupportingFactBody]
+    dependent: bool
+    sufficient: bool
+    necessary: bool
+    only: float
+    without: float
+    without_graph: float
+    answer_only: str
+    answer_without: str
+    answer_without_graph: str
+    summary: str
+
+
 class AnswerBody(BaseModel):
     """The JSON of `mhgrn ask --json`."""
 
@@ -115,6 +140,7 @@ class AnswerBody(BaseModel):
     notes: list[str]
     masses: dict[str, float] | None
     without_graph: float | None
+    evidence: EvidenceSetBody | None
     subgraph: SubgraphBody | None = None
     contrast: ContrastBody | None = None
     abstain_below: float | None = None

@@ -136,7 +136,7 @@ class Explained:
     @cached_property
     def smallest(self) -> list[SmallestSet]:
         """The smallest set of facts that carries each answer."""
-        return smallest_sets(self.scorer, self.read, range(len(self)), self.first_head)
+        return smallest_sets(self.masks, self.first_head)
 
     # ---- derivatives
 

@@ -76,6 +76,7 @@ class _StoredRun(_Stored):
     config: dict[str, Any]
     graph: str | None
     graph_fingerprint: str
+    graph_reference: str = ""
     schema_: _StoredSchema = Field(alias="schema")
     text_weights: str
     feature_dim: int = Field(ge=0, le=WIDEST_FEATURES)
@@ -354,7 +355,8 @@ def find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> Kn
     if kg is None:
         stored = about["graph"]
         if stored is None:
-            raise UserError(f"{folder / MARKER} does not say where its graph is; name its folder with --kg.")
+            which = f" ({shortened(about['graph_reference'], 200)})" if about.get("graph_reference") else ""
+            raise UserError(f"{folder / MARKER} does not say where its graph{which} is; name its folder with --kg.")
         missing = f"the graph of {folder} was at {shortened(Path(stored))}, which does not exist; name its folder with --kg."
         found = _loaded(places(folder, about.get("relative", {}).get("graph"), stored), KnowledgeGraph.load, missing)
         for graph in found:

@@ -171,15 +171,20 @@ def starter_data() -> PreparedData:
     return PreparedData.load(data)
 
 
-def find_run(run: str | Path | None) -> str | Path:
-    """The folder of a run: ``starter`` (or None) and ``commonsense`` are names, unless there is a folder of that name."""
+def find_run(run: str | Path | None, allow_download: bool = False) -> str | Path:
+    """The folder of a run: ``starter`` (or None) and ``commonsense`` are names, unless there is a folder of that name.
+
+    ``owner/name`` is a model of the Hugging Face hub, unless there is a folder of that name.
+    """
     if run is None or (str(run) == "starter" and not Path(run).is_dir()):
         return starter_run()
     if str(run) == COMMONSENSE and not Path(run).is_dir():
         from mhgrn.starter.commonsense import commonsense_run
 
         return commonsense_run()
-    return run
+    from mhgrn.sharing import find_shared, is_hub_name
+
+    return find_shared(str(run), allow_download) if is_hub_name(run) else run
 
 
 def load(
@@ -196,12 +201,12 @@ def load(
 
     Args:
         run: The folder of a run, or a name: ``"starter"``, the default, is the model of this package; ``"commonsense"`` is the one
-            that ``make commonsense`` makes.
+            that ``make commonsense`` makes. ``"owner/name"`` is a model of the Hugging Face hub.
         kg: The run's graph, if it has moved, or another graph of the same schema.
         features: Node features, if they have moved.
         device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.
         encoder: The text encoder, if it has moved: a folder or a hub name.
-        allow_download: Download a text encoder that is not on this machine. Otherwise the network is never used.
+        allow_download: Download a model or a text encoder that is not on this machine. Otherwise the network is never used.
         allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
         text_precision: Of the text encoder: ``"float32"``, or ``"int8"``, which is several times as fast on a processor and changes
             probabilities a little.
@@ -219,7 +224,7 @@ def load(
 
     device = find_device(device)
     check_precision(text_precision)
-    loaded = Run.load(find_run(run), kg, features, encoder, allow_download, allow_pickle)
+    loaded = Run.load(find_run(run, allow_download), kg, features, encoder, allow_download, allow_pickle)
     return QuestionAnswerer(loaded, device, text_precision=text_precision)
 
 

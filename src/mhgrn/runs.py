@@ -5,7 +5,7 @@ that are moved together, and absolute. Other places can be given.
 """
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredFolder, parse_json, read_folder
-from mhgrn.io.tensors import save_tensors
+from mhgrn.io.tensors import check_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
 from mhgrn.plugins import MissingPlugin
@@ -261,25 +261,6 @@ class Run:
             tensors |= {TEXT_PREFIX + name: tensor for name, tensor in self.encoder.model.state_dict().items()}
         save_tensors(self.folder / WEIGHTS, tensors)
         write_marker(self.folder / MARKER, self.about | {"metrics": metrics})
-
-
-def check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], path: Path, prefix: str = "") -> None:
-    """Raise a :class:`UserError` that names the first of the stored tensors that is missing, superfluous or of another kind."""
-    wrong = ""
-    for name in expected:
-        if name not in found:
-            wrong = f"it has no tensor {prefix + name}"
-        elif found[name].shape != expected[name].shape:
-            wrong = f"{prefix + name} has shape {list(found[name].shape)}, not {list(expected[name].shape)}"
-        elif found[name].dtype != expected[name].dtype:
-            wrong = f"{prefix + name} is of type {found[name].dtype}, not {expected[name].dtype}"
-        if wrong:
-            break
-    else:
-        others = sorted(found.keys() - expected.keys())
-        wrong = f"it also has the tensor {shortened(prefix + others[0])}" if others else ""
-    if wrong:
-        raise UserError(f"{path} does not fit its settings ({wrong}); if another version of mhgrn wrote it, train again.")
 
 
 def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:

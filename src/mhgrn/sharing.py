@@ -34,10 +34,43 @@ TRAVELS = ("*.json", "*.jsonl", "*.yaml", "*.safetensors", "*.npy", "*.txt", "*.
 HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 
 
+class Shareable:
+    """What has a run, and can be shared."""
+
+    run: Run
+
+    def save_pretrained(
+        self, folder: str | Path, with_graph: bool = False, graph_source: str = "", about: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write the model to a folder for other machines: weights, settings, text encoder, metrics and a generated model card.
+
+        Args:
+            folder: The new folder. :func:`mhgrn.load` loads it.
+            with_graph: Pack the graph along. Otherwise the folder has its fingerprint, and the graph is named when it is loaded.
+            graph_source: Where to get the graph, in words or as a URL.
+            about: Texts of the model card: ``title``, ``training_data``, ``limits``, ``license``.
+        """
+        return save_pretrained(self.run, folder, with_graph, graph_source, about)
+
+    def push_to_hub(self, name: str, private: bool = False, token: str | None = None, **options: Any) -> str:
+        """Upload the model to the Hugging Face hub; ``mhgrn.load(name, allow_download=True)`` loads it anywhere.
+
+        Args:
+            name: ``owner/name``. The repository is created if it is not there.
+            private: Whether a new repository is private.
+            token: A token of the hub. None: the one of ``hf auth login``.
+            options: The arguments of :meth:`save_pretrained`.
+
+        Returns:
+            The address of the commit.
+        """
+        return push_to_hub(self.run, name, private=private, token=token, **options)
+
+
 def save_pretrained(
     run: Run, folder: str | Path, with_graph: bool = False, graph_source: str = "", about: Mapping[str, str] | None = None
 ) -> Path:
-    """Write a run to a folder that can be copied to another machine; see :meth:`mhgrn.QuestionAnswerer.save_pretrained`."""
+    """Write a run to a folder that can be copied to another machine; see :meth:`Shareable.save_pretrained`."""
     target = Path(folder)
     if run.folder.resolve() == target.resolve():
         raise UserError(f"{folder} is the folder of the run itself; name another one.")
@@ -80,7 +113,7 @@ def push_to_hub(
     private: bool = False,
     token: str | None = None,
 ) -> str:
-    """Upload a run to the Hugging Face hub; see :meth:`mhgrn.QuestionAnswerer.push_to_hub`."""
+    """Upload a run to the Hugging Face hub; see :meth:`Shareable.push_to_hub`."""
     if not HUB_NAME.fullmatch(name):
         raise UserError(f"{shortened(name)} is no name on the Hugging Face hub; write owner/name.")
     from huggingface_hub import HfApi

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ from mhgrn.questions.question import Question, checked_stem
 from mhgrn.questions.reading import questions_from
 from mhgrn.runs import Run
 from mhgrn.scoring import Scorer, TextMemory, best_choice, probabilities
-from mhgrn.sharing import push_to_hub, save_pretrained
+from mhgrn.sharing import Shareable
 from mhgrn.subgraphs.extract import Extractor, Subgraph, SubgraphLimits
 from mhgrn.subgraphs.prepared import hidden_pairs, statement_builder
 from mhgrn.text.packed import TextPrecision
@@ -63,7 +62,7 @@ from mhgrn.text.packed import TextPrecision
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties
 
 
-class QuestionAnswerer:
+class QuestionAnswerer(Shareable):
     """Answers questions with a trained run.
 
     Args:
@@ -95,33 +94,6 @@ class QuestionAnswerer:
         run, graph = self.run, self.run.graph
         of = f"{run.config.graph_encoder!r}, graph of {len(graph):,} concepts and {graph.fact_count:,} facts"
         return f"QuestionAnswerer(run={str(run.folder)!r}, graph_encoder={of}, device={str(self.scorer.device)!r})"
-
-    def save_pretrained(
-        self, folder: str | Path, with_graph: bool = False, graph_source: str = "", about: Mapping[str, str] | None = None
-    ) -> Path:
-        """Write the model to a folder for other machines: weights, settings, text encoder, metrics and a generated model card.
-
-        Args:
-            folder: The new folder. :func:`mhgrn.load` loads it.
-            with_graph: Pack the graph along. Otherwise the folder has its fingerprint, and the graph is named when it is loaded.
-            graph_source: Where to get the graph, in words or as a URL.
-            about: Texts of the model card: ``title``, ``training_data``, ``limits``, ``license``.
-        """
-        return save_pretrained(self.run, folder, with_graph, graph_source, about)
-
-    def push_to_hub(self, name: str, private: bool = False, token: str | None = None, **options: Any) -> str:
-        """Upload the model to the Hugging Face hub; ``mhgrn.load(name, allow_download=True)`` loads it anywhere.
-
-        Args:
-            name: ``owner/name``. The repository is created if it is not there.
-            private: Whether a new repository is private.
-            token: A token of the hub. None: the one of ``hf auth login``.
-            options: The arguments of :meth:`save_pretrained`.
-
-        Returns:
-            The address of the commit.
-        """
-        return push_to_hub(self.run, name, private=private, token=token, **options)
 
     def ask(
         self,

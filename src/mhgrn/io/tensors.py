@@ -1,6 +1,7 @@
 """Tensors in safetensors files, with a checksum and JSON metadata in the same file."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ from xxhash import xxh64
 
 from mhgrn.errors import UserError, system_message
 from mhgrn.io.atomic import write_bytes
+from mhgrn.printing import shortened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,3 +111,22 @@ def _checksum(tensors: "dict[str, Tensor]", metadata: dict[str, str]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode("utf-8", "surrogatepass"))
         digest.update(tensor.cpu().contiguous().reshape(-1).view(uint8).numpy().data)
     return digest.hexdigest()
+
+
+def check_tensors(found: "Mapping[str, Tensor]", expected: "Mapping[str, Tensor]", path: Path, prefix: str = "") -> None:
+    """Raise a :class:`UserError` that names the first of the stored tensors that is missing, superfluous or of another kind."""
+    wrong = ""
+    for name in expected:
+        if name not in found:
+            wrong = f"it has no tensor {prefix + name}"
+        elif found[name].shape != expected[name].shape:
+            wrong = f"{prefix + name} has shape {list(found[name].shape)}, not {list(expected[name].shape)}"
+        elif found[name].dtype != expected[name].dtype:
+            wrong = f"{prefix + name} is of type {found[name].dtype}, not {expected[name].dtype}"
+        if wrong:
+            break
+    else:
+        others = sorted(found.keys() - expected.keys())
+        wrong = f"it also has the tensor {shortened(prefix + others[0])}" if others else ""
+    if wrong:
+        raise UserError(f"{path} does not fit its settings ({wrong}); if another version of mhgrn wrote it, train again.")

@@ -15,7 +15,7 @@ from mhgrn.features import NameFeatures
 from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places
 from mhgrn.io.stored import StoredFolder, read_folder
-from mhgrn.io.tensors import save_tensors
+from mhgrn.io.tensors import check_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.open.data import OpenData
 from mhgrn.open.model import Nodes, OpenModel, node_types
@@ -24,7 +24,7 @@ from mhgrn.open.recursion import Walker
 from mhgrn.open.topics import TopicFinder
 from mhgrn.printing import shortened
 from mhgrn.progress import say
-from mhgrn.runs import FORMAT, MARKER, WEIGHTS, check_tensors, checked_about, find_encoder, find_graph, restored_config
+from mhgrn.runs import FORMAT, MARKER, WEIGHTS, checked_about, find_encoder, find_graph, restored_config
 from mhgrn.text.encoder import TextEncoder
 
 

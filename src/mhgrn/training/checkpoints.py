@@ -15,9 +15,9 @@ from torch import Tensor
 from mhgrn.config import Config, changed_settings
 from mhgrn.errors import UserError
 from mhgrn.io.stored import read_folder
-from mhgrn.io.tensors import parse_metadata, parse_tensors, save_tensors
+from mhgrn.io.tensors import check_tensors, parse_metadata, parse_tensors, save_tensors
 from mhgrn.printing import shortened
-from mhgrn.runs import FORMAT, MARKER, TEXT_PREFIX, Run, check_tensors
+from mhgrn.runs import FORMAT, MARKER, TEXT_PREFIX, Run
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL, OPTIMIZER, RANDOM = "model.", "optimiser.", "random"

@@ -162,3 +162,23 @@ def test_a_model_without_graph_still_has_evidence(small_data: object, starter_gr
     run = train(small_data, config, tmp_path / "run", starter_graph)  # type: ignore[arg-type]
     found = QuestionAnswerer(run).evidence(*DESK, budget=100)
     assert Fact("desk", "AtLocation", "schoolroom") in found.facts
+
+
+def test_answers_show_where_their_facts_come_from(qa: QuestionAnswerer) -> None:
+    answer = qa.ask(*DESK)
+    assert answer.sources is not None
+    shown = {fact for path in answer.paths for fact in path.facts}
+    shown |= {one.fact for one in answer.evidence.facts} if answer.evidence is not None else set()
+    assert {Fact(*one["fact"]) for one in answer.sources} == shown
+    for one in answer.sources:
+        kept = qa.run.graph.provenance(Fact(*one["fact"]))
+        assert kept is not None
+        assert (one["id"], one["provenance"]) == (Fact(*one["fact"]).id, kept.to_dict())
+    assert answer.to_dict()["sources"] == answer.sources
+    assert "source of" in str(answer)
+    assert ": facts.tsv:" in str(answer)
+    plain = mhgrn.load().ask(*DESK)
+    assert "sources" not in plain.to_dict()
+    assert "source of" not in str(plain)
+    added = qa.ask(*DESK, facts=[("child", "AtLocation", "patio"), ("quokka", "IsA", "animal")], paths=20)
+    assert all(one["provenance"] is None for one in added.sources or [] if one["fact"] == ["child", "AtLocation", "patio"])

@@ -7,11 +7,13 @@ from mhgrn.explain import ReasoningPath
 from mhgrn.inference.certainty import percent, rounded_down
 from mhgrn.inference.contrast import Contrast
 from mhgrn.inference.evidence_set import EvidenceSet
+from mhgrn.inference.sources import source_lines
 from mhgrn.printing import printable, shortened
 
 PRINTED = 0.001  # the last printed digit of a probability
 OPTIONAL = (
     "attention",
+    "sources",
     "subgraph",
     "contrast",
     "abstain_below",
@@ -50,6 +52,7 @@ class Answer:
         coverage: The coverage that was asked for.
         prediction_set: The choices that contain the right one with this coverage, most probable first.
         evidence: The smallest set of facts that carries the answer, unless the answer is explained by attention or effects are off.
+        sources: The ids and the provenance of the facts of the evidence and the paths, if the graph keeps provenance.
 
     >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
     Where?
@@ -72,6 +75,7 @@ class Answer:
     coverage: float | None = None
     prediction_set: list[str] | None = None
     evidence: EvidenceSet | None = None
+    sources: list[dict[str, Any]] | None = None
 
     @property
     def confidence(self) -> float:
@@ -113,8 +117,11 @@ class Answer:
         lines += [f"    {line}" for line in self._certainty()]
         if self.evidence is not None:
             lines += [f"    {line}" for line in self.evidence.lines(self.choice, self.probabilities[self.choice], triples)]
+            shown = [one.fact for one in self.evidence.facts]
         else:
             lines += self._path_lines()
+            shown = [fact for path in self.paths for fact in path.facts]
+        lines += [f"    {line}" for line in source_lines(self.sources, shown)]
         return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
 
     def _path_lines(self) -> list[str]:

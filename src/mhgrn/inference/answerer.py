@@ -47,6 +47,7 @@ from mhgrn.inference.evidence_set import evidence_set
 from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
 from mhgrn.inference.searching import smallest_sets
+from mhgrn.inference.sources import shown_facts, sources_of
 from mhgrn.inference.view import view_of
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.progress import track
@@ -429,6 +430,7 @@ class QuestionAnswerer(Shareable):
             coverage=asked.coverage,
             prediction_set=likely_choices(self.run.calibration, asked, names, read.probabilities[q], read.best[q]),
             evidence=decoded.evidence,
+            sources=sources_of(read.knowledge.graph, shown_facts(decoded)),
         )
 
     def _notes(self, read: Read, q: int, decoded: Decoded, names: Sequence[str]) -> list[str]:

@@ -143,6 +143,7 @@ class AnswerBody(BaseModel):
     evidence: EvidenceSetBody | None
     subgraph: SubgraphBody | None = None
     contrast: ContrastBody | None = None
+    sources: list[dict[str, Any]] | None = Field(None, description="where the facts come from, if the graph keeps it")
     abstain_below: float | None = None
     abstained: bool | None = Field(None, description="the confidence is below abstain_below")
     coverage: float | None = None

@@ -31,10 +31,12 @@ MOST = 0.5  # of what the graph gave is lost without a necessary set
 MOVED = 0.1  # the probability of an answer that depends on the graph moves by more
 TIED = 1e-5  # numbers that differ by less are equal: the last digits of a score depend on the batch
 MORE = 2  # facts that a set may have more to restore what the graph gave
+THRIFTY = 500  # a question with more facts skips sizes at which
+HOPELESS = 0.6  # … the effects of the best facts add up to a smaller part of the effect that is wanted
 BEAM = 6  # sets of each size that are extended
 SINGLES = 16  # facts that sets are extended by
 NEVER = -1e6  # the effect of a fact that is not known or not allowed
-ONLY = 4  # sets that are tried alone for each that is removed: few facts are scored quickly
+ONLY = 2  # sets that are tried alone for each that is removed: few facts are scored quickly
 
 Set = tuple[int, ...]  # ascending numbers of facts
 
@@ -126,6 +128,15 @@ class Judge:
         """[M] the log odds of the answer."""
         p = self.probabilities(scores)
         return _logit(p)
+
+    @property
+    def wanted(self) -> float:
+        """How much the answer's log odds must fall before it loses most of what the graph gave, or changes."""
+        change = float(self.margin(self.score[None])[0])
+        if self.gave <= 0:
+            return change
+        half = _logit(np.array(self.probability - MOST * self.gave))
+        return min(change, float(self.logit(self.score[None])[0] - half))
 
     def missing(self, only: Floats, without: Floats) -> Floats:
         """[M] how far sets are from being sufficient and necessary, in units of the score; 0 if they are both."""
@@ -272,8 +283,7 @@ def search(judge: Judge, candidates: Candidates, width: int, most: int = MOST_FA
     if found is None and candidates.has_gradient:
         found = yield from _greedy(tried, most)
     if found is None:
-        every = tried.both()
-        found = min(every, key=lambda one: (round(float(tried.missing([one])[0]), 4), len(one), one))
+        found = _nearest(tried, tried.both())
     return (yield from _finished(tried, found))
 
 
@@ -290,6 +300,7 @@ def _levels(
         walks.extend(walk for walk in candidates.complete(fact, effect) if walk not in walks)
     units = [(fact,) for fact in singles] + [walk for walk in dict.fromkeys(walks) if len(walk) > 1]
     beams: dict[int, list[Set]] = {0: [()]}
+    is_thrifty = len(candidates.mine) > THRIFTY
     smallest: Set | None = None  # that carries the answer, but does not restore what the graph gave
     for level in range(1, most + 1):
         if smallest is not None and level > len(smallest) + MORE:
@@ -297,6 +308,9 @@ def _levels(
         proposed = {tuple(sorted({*base, *unit})) for beam in beams.values() for base in beam for unit in units}
         proposed |= {tuple(sorted(singles[:level]))}
         sets = sorted(one for one in proposed if len(one) == level)
+        if is_thrifty and effect[singles[:level]].clip(0).sum() < HOPELESS * tried.judge.wanted:
+            best = tuple(sorted(singles[:level]))
+            sets = [one for one in sets if one in units or (level == most and one == best)]  # walks may do more together
         estimated = np.array([effect[list(one)].clip(-10, 10).sum() for one in sets])
         sets = [sets[place] for place in ranked(estimated, ONLY * width)]
         yield from tried.score(sets, ())
@@ -325,22 +339,21 @@ def _best(tried: _Tried, sets: Sequence[Set], mine: Mask) -> Set:
 
 
 def _greedy(tried: _Tried, most: int) -> Generator[Request, Floats, Set | None]:
-    """Remove the facts with the largest derivatives, two at a time, where the derivatives are those of the facts that are left."""
-    removed: list[int] = []
-    sets: list[Set] = []
-    while len(removed) < most:
-        keep = np.ones((1, tried.size), dtype=bool)
-        keep[0, removed] = False
-        gradient = yield Request(keep, gradient=True)
-        gradient = np.where(keep[0], gradient, NEVER)
-        for fact in ranked(gradient, 2):
-            if gradient[fact] > NEVER and len(removed) < most:
-                removed.append(fact)
-                sets.append(tuple(sorted(removed)))
-        if len(removed) >= tried.size:
-            break
+    """Extend the best half of a set by the facts of all choices that have the largest derivatives without it."""
+    begun = _nearest(tried, [one for one in tried.both() if len(one) <= most // 2])
+    keep = np.ones((1, tried.size), dtype=bool)
+    keep[0, list(begun)] = False
+    gradient = yield Request(keep, gradient=True)
+    added = ranked(np.where(keep[0], gradient, NEVER), min(most, tried.size) - len(begun))
+    sets = [tuple(sorted((*begun, *added[: count + 1]))) for count in range(len(added))]
     yield from tried.score(sets, sets)
     return next((one for one, far in zip(sets, tried.missing(sets).tolist(), strict=True) if far == 0), None)
+
+
+def _nearest(tried: _Tried, sets: Sequence[Set]) -> Set:
+    """The set that comes nearest to being sufficient and necessary."""
+    far = np.round(tried.missing(sets), 4).tolist()
+    return min(zip(far, map(len, sets), sets, strict=True))[2]
 
 
 def _finished(tried: _Tried, found: Set) -> Search:

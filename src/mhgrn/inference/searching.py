@@ -19,8 +19,8 @@ from mhgrn.text.tokens import Tokens
 WALKS = 6  # best walks by attention
 USED = 8  # facts with the largest marginals
 DIRECT = 12  # facts between a concept of the question and one of the answer
-SCORED = 60_000  # facts of the graphs that are scored for the sets of one size: more sets are tried on small graphs
-WIDTH = (8, 48)  # sets of each size that are removed
+SCORED = 30_000  # facts of the graphs that are scored for the sets of one size: more sets are tried on small graphs
+WIDTH = (6, 48)  # sets of each size that are removed
 REMOVED = 4  # times as many single facts are removed if there are no derivatives
 COMPLETED = 2  # ways to complete a fact to a walk
 

@@ -22,7 +22,7 @@ def test_tables_json_and_picture(here: Command, project: Project, tmp_path: Path
     assert len(found["split_rows"]) == found["questions"]
     assert found["robustness"]["edges rewired"]["50%"]["accuracy"]["low"] <= 1
     assert not list(tmp_path.glob("*.partial"))
-    few = here("faithfulness", project.run, "--methods", "gradient, attention", "--limit", "2", "--no-robustness", "--json").out
+    few = here("faithfulness", project.run, "--methods", "gradient, attention", "--limit", "2", "--perturb", "0", "--json").out
     assert list(json.loads(few)["methods"]) == ["gradient", "attention"]
 
 
@@ -34,6 +34,6 @@ def test_wrong_options_are_refused(refused: Refused, project: Project, tmp_path:
         (["--split", "exam"], ["exam"]),
         (["-o", str(tmp_path / "there.json")], ["exists", "--force"]),
         (["-o", "-", "--json"], ["standard output"]),
-        (["--plot", str(tmp_path / "curves.xyz"), "--limit", "1", "--limits", "0", "--no-robustness"], ["curves.xyz", ".png"]),
+        (["--plot", str(tmp_path / "curves.xyz"), "--limit", "1", "--limits", "0", "--perturb", "0"], ["curves.xyz", ".png"]),
     ):
         refused(["faithfulness", run, *args], says)

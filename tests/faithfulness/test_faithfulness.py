@@ -28,7 +28,7 @@ SPLIT = "train"
 @pytest.fixture(scope="module")
 def found(small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Faithfulness:
     run = planted_run(tmp_path_factory.mktemp("planted"), starter_graph, small_data)
-    return faithfulness(run, small_data, SPLIT, limit=48, limits=48, robustness=False)
+    return faithfulness(run, small_data, SPLIT, limit=48, limits=48, perturbed=0)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_shuffled_attention_is_recognized(
     found: Faithfulness, small_data: PreparedData, starter_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     run = planted_run(tmp_path, starter_graph, small_data, "shuffled")
-    other = faithfulness(run, small_data, SPLIT, ["attention", "marginals", "random-paths"], 48, 0, robustness=False)
+    other = faithfulness(run, small_data, SPLIT, ["attention", "marginals", "random-paths"], 48, 0, perturbed=0)
 
     def fall(of: Faithfulness, name: str) -> Interval:
         return of.methods[name]["comprehensiveness"][0]  # type: ignore[no-any-return]
@@ -163,7 +163,7 @@ def test_results_depend_on_no_batch_and_follow_the_seed(starter: tuple[Run, Prep
     run, data = starter
 
     def measure(seed: int) -> dict[str, object]:
-        rows = faithfulness(run, data, "dev", limit=8, limits=2, robustness=False, seed=seed).rows
+        rows = faithfulness(run, data, "dev", limit=8, limits=2, perturbed=0, seed=seed).rows
         return {row["id"]: {name: np.round(of["removed"], 4).tolist() for name, of in row["methods"].items()} for row in rows}
 
     first = measure(0)
@@ -222,7 +222,7 @@ def test_the_graph_off_equals_the_answers_without_the_graph(starter: tuple[Run, 
     from mhgrn.inference import QuestionAnswerer
 
     run, data = starter
-    found = faithfulness(run, data, "dev", ["random-facts"], 20, 0, robustness=False)
+    found = faithfulness(run, data, "dev", ["random-facts"], 20, 0, perturbed=0)
     qa = QuestionAnswerer(Run.load(starter_run()))
     for row in found.split_rows[:10]:
         question = data.questions[row["question"]]

@@ -36,7 +36,9 @@ def faithfulness(
     limits: Annotated[
         int, typer.Option("--limits", min=0, help="Search for the attainable limits of at most this many of them; 0: none.")
     ] = 50,
-    robustness: Annotated[bool, typer.Option("--robustness/--no-robustness", help="Also perturb the graph.")] = True,
+    perturb: Annotated[
+        int, typer.Option("--perturb", min=0, help="Perturb the graphs of at most this many random questions; 0: none.")
+    ] = 400,
     beside: Annotated[
         Path | None,
         typer.Option("--beside", metavar="RUN", help="A run, such as one without a graph, to show beside.", show_default=False),
@@ -98,7 +100,7 @@ def faithfulness(
     other = None if beside is None else Run.load(Path(find_run(beside)), kg, None, encoder, allow_download, allow_pickle)
     keeps = output is not None and not is_standard_output(output)
     progress_file = output.with_name(f"{output.name}.partial") if output is not None and keeps else None
-    found = measure(trained, prepared, split, names, limit, limits, robustness, other, seed, device, progress_file)
+    found = measure(trained, prepared, split, names, limit, limits, perturb, other, seed, device, progress_file)
     if plot is not None:
         draw(found, plot)
     if output is not None and keeps:

@@ -27,6 +27,7 @@ from mhgrn.training.examples import Examples
 
 LIMIT = 200
 LIMITS = 50
+PERTURBED = 400
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Faithfulness:
         questions: Number of the split's questions.
         explained: Number of random questions that were explained.
         limited: Number of them whose attainable limits were searched.
+        perturbed: Number of random questions whose graphs were perturbed.
         seed: Of all random choices.
         methods: The metrics of each method.
         not_applicable: Why other methods were not measured.
@@ -56,6 +58,7 @@ class Faithfulness:
     questions: int
     explained: int
     limited: int
+    perturbed: int
     seed: int
     methods: dict[str, dict[str, Any]]
     not_applicable: dict[str, str]
@@ -80,7 +83,7 @@ def faithfulness(
     methods: Iterable[str] | None = None,
     limit: int = LIMIT,
     limits: int = LIMITS,
-    robustness: bool = True,
+    perturbed: int = PERTURBED,
     beside: Run | None = None,
     seed: int = 0,
     device: str = "cpu",
@@ -93,16 +96,16 @@ def faithfulness(
         data: Prepared questions.
         split: ``"train"``, ``"dev"`` or ``"test"``.
         methods: Names of :data:`~mhgrn.faithfulness.methods.METHODS`; all by default.
-        limit: Explain at most this many random questions. Dependence, agreement and robustness use the whole split.
+        limit: Explain at most this many random questions. Dependence and agreement use the whole split.
         limits: Search for the attainable limits of at most this many of them.
-        robustness: Also perturb the graph.
+        perturbed: Perturb the graphs of at most this many random questions.
         beside: Another run, for example one without a graph, whose accuracy is shown beside.
         seed: Of all random choices.
         device: Where the model computes.
         progress_file: Keep the results of single questions here, and use those of an interrupted measurement.
     """
-    if limit < 1 or limits < 0:
-        raise UserError(f"limit is {limit} and limits is {limits}; they should be at least 1 and 0.")
+    if limit < 1 or limits < 0 or perturbed < 0:
+        raise UserError(f"limit is {limit}, limits {limits} and perturbed {perturbed}; they should be at least 1, 0 and 0.")
     encoder = run.model.graph_encoder
     asked = chosen_methods(methods)
     lacking = {method.name: reason for method in asked if (reason := method.lacks(encoder)) is not None}
@@ -121,13 +124,14 @@ def faithfulness(
         questions=len(study.questions),
         explained=len(rows),
         limited=sum("limits" in row for row in rows),
+        perturbed=min(perturbed, len(study.questions)),
         seed=seed,
         methods=summary.of_methods(rows, [method.name for method in usable], seed),
         not_applicable=lacking,
         dependence=summary.dependence(split_rows, seed),
         agreement=summary.agreement(split_rows, seed),
         accuracy=_accuracies(study, split_rows, beside),
-        robustness=_robustness(study, store, split_rows) if robustness else {},
+        robustness=_robustness(study, store, split_rows, perturbed) if perturbed else {},
         completeness_gap=float(np.mean(gaps)) if gaps else None,
         rows=rows,
         split_rows=split_rows,
@@ -139,7 +143,8 @@ def faithfulness(
 def _split_rows(study: Study, store: Store) -> list[Row]:
     """The dependence on the graph of every question."""
     if "split" not in store:
-        full, off = study.scores(None, "with the graph"), study.scores(without_graph, "without the graph")
+        full = study.scores(study.questions, None, "with the graph")
+        off = study.scores(study.questions, without_graph, "without the graph")
         found = []
         for q, score, rest in zip(study.questions, full, off, strict=True):
             question, answer = study.data.questions[q], int(chosen(score))
@@ -218,21 +223,24 @@ def _accuracies(study: Study, rows: Sequence[Row], beside: Run | None) -> dict[s
     return found
 
 
-def _robustness(study: Study, store: Store, rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Interval]]]:
+def _robustness(study: Study, store: Store, split_rows: Sequence[Row], count: int) -> dict[str, dict[str, dict[str, Interval]]]:
     schema = study.run.graph.schema
     symmetric, relations = frozenset(schema.symmetric_ids), len(schema)
 
     def altered(name: str, strength: float) -> Callable[[int, list[Subgraph]], list[Subgraph]]:
         return lambda q, subgraphs: PERTURBATIONS[name](subgraphs, strength, study.seed, symmetric, relations)
 
+    sample = study.sample(count)
+    place = {row["question"]: row for row in split_rows}
+    rows = [place[q] for q in sample]
     answers = [row["answer"] for row in rows]
     found: dict[str, dict[str, dict[str, Interval]]] = {}
     for name in PERTURBATIONS:
         found[name] = {"0%": _answered(answers, rows, study.seed)}
         for strength in STRENGTHS:
-            key = f"{name} {strength}"
+            key = f"{name} {strength} {len(sample)}"
             if key not in store:
-                scores = study.scores(altered(name, strength), f"{name}, {strength:.0%}")
+                scores = study.scores(sample, altered(name, strength), f"{name}, {strength:.0%}")
                 store.add_all({key: [int(chosen(score)) for score in scores]})
             found[name][f"{strength:.0%}"] = _answered(store[key], rows, study.seed)
     return found

@@ -109,4 +109,6 @@ def _robustness(found: Faithfulness) -> str:
     kind = "accuracy" if found.accuracy else "same"
     rows = [[name, *(of[strength][kind].percent() for strength in strengths)] for name, of in found.robustness.items()]
     what = "Accuracy" if kind == "accuracy" else "Unchanged answers"
-    return f"{what} if facts of the graph are changed:\n" + table(["perturbation", *strengths], rows)
+    return f"{what} if facts of the graph are changed ({found.perturbed:,} questions):\n" + table(
+        ["perturbation", *strengths], rows
+    )

@@ -114,10 +114,10 @@ class Study:
         first_head = self.run.config.preset == "as_published"
         return Explained(self.scorer, read, masks, [(self.seed, q) for q in questions], first_head)
 
-    def scores(self, alter: Alter | None, label: str) -> list[Floats]:
-        """[choices] the scores of every question of the split, with altered subgraphs."""
+    def scores(self, numbers: Sequence[int], alter: Alter | None, label: str) -> list[Floats]:
+        """[choices] the scores of questions, with altered subgraphs."""
         found: list[Floats] = []
-        for questions in track(self.batches(self.questions), label):
+        for questions in track(self.batches(numbers), label):
             subgraphs: list[Subgraph] = []
             stems: list[str] = []
             sizes: list[int] = []

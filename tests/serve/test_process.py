@@ -1,6 +1,7 @@
 """The command `mhgrn serve` as a process: address, readiness, signals, memory and descriptors."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -170,30 +171,67 @@ def descriptors(started: "subprocess.Popen[str]") -> int:
     return len(os.listdir(f"/proc/{started.pid}/fd"))
 
 
+LOOK = """
+import http.client, sys, time
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+while True:
+    began = time.perf_counter()
+    connection.request("GET", "/livez")
+    response = connection.getresponse()
+    response.read()
+    assert response.status == 200
+    answered = time.perf_counter()
+    time.sleep(0.05)
+    print(answered - began, time.perf_counter() - answered - 0.05, flush=True)
+"""
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[int(share * len(values))]
+
+
 class Load:
-    """Clients that ask without a pause until they are stopped, and what came of it."""
+    """Clients that ask without a pause until they are stopped, and what came of it.
+
+    A process of its own looks at /livez: many clients in one process of Python wait for each other.
+    """
 
     def __init__(self, client: Client, clients: int, mixed: bool = False) -> None:
         self.client, self.mixed = client, mixed
         self.statuses: dict[int, int] = {}
         self.live: list[float] = []  # seconds of /livez
+        self.late: list[float] = []  # seconds that a sleeping process waits for a processor of this machine
         self.broken = 0
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._threads = [threading.Thread(target=self._ask, args=(number,)) for number in range(clients)]
-        self._threads.append(threading.Thread(target=self._look))
 
     def __enter__(self) -> "Load":
+        self._looking = subprocess.Popen(
+            [sys.executable, "-c", LOOK, str(self.client.port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._looking.terminate()
+        seen, errors = self._looking.communicate(timeout=60)
         self._stop.set()
         for thread in self._threads:
             thread.join(60)
+        assert errors == ""
+        for line in seen.splitlines():
+            live, late = map(float, line.split())
+            self.live.append(live)
+            self.late.append(late)
+
+    @property
+    def answered(self) -> float:
+        """The share of questions that were answered, not refused."""
+        return self.statuses[200] / sum(self.statuses.values())
 
     def _ask(self, client: int) -> None:
-        number = client * 1_000_000
+        number, chance = client * 1_000_000, random.Random(client)
         while not self._stop.is_set():
             number += 1
             try:
@@ -204,10 +242,12 @@ class Load:
             with self._lock:
                 self.statuses[reply.status] = self.statuses.get(reply.status, 0) + 1
             if reply.status == 503:
-                self._stop.wait(0.05)  # a client that does not listen to Retry-After
+                self._stop.wait(0.2 + 0.2 * chance.random())  # a client that does not listen to Retry-After
 
     def _one(self, number: int) -> Reply:
-        kind = number % 10 if self.mixed else 0
+        if not self.mixed:  # with everything an answer can contain
+            return ask_example(self.client, number, paths=10, subgraph=True, contrast=EXAMPLES[number % len(EXAMPLES)][1][0])
+        kind = number % 10
         if kind == 1:
             return self.client.get(f"/v1/concepts?prefix={'abcdefghij'[number // 10 % 10]}")
         if kind == 2:
@@ -219,13 +259,6 @@ class Load:
         if kind == 5:
             return self.client.get("/")
         return ask_example(self.client, number, effects=kind % 2 == 0)
-
-    def _look(self) -> None:
-        while not self._stop.is_set():
-            began = time.perf_counter()
-            assert self.client.get("/livez").status == 200
-            self.live.append(time.perf_counter() - began)
-            self._stop.wait(0.05)
 
 
 def overload(seconds: float, clients: int) -> tuple[Load, list[int]]:
@@ -249,13 +282,17 @@ def overload(seconds: float, clients: int) -> tuple[Load, list[int]]:
 def test_overload_is_refused_and_accepted_questions_are_answered() -> None:
     load, _ = overload(4, 40)
     assert load.live
+    assert load.answered < 0.9
 
 
 @pytest.mark.long
 def test_two_minutes_of_tenfold_overload_leave_memory_level() -> None:
-    load, sizes = overload(120, 80)
+    load, sizes = overload(120, 60)
+    live, late = (percentile(of, 0.99) for of in (load.live, load.late))
+    print(f"{load.answered:.1%} answered; p99 of /livez {live:.3f} s, of waiting for a processor {late:.3f} s; memory {sizes}")
+    assert load.answered < 0.1
     assert max(sizes) < 1.1 * sizes[0] + (32 << 20)
-    assert sorted(load.live)[int(0.99 * len(load.live))] < 0.1
+    assert live < 0.1 + 3 * late  # on a busy machine, client and service wait for a processor, and for each other
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from mhgrn.errors import UserError
 from mhgrn.serve import schemas
 from mhgrn.serve.errors import JsonResponse, failure, invalid, wrong
 from mhgrn.serve.examples import EXAMPLES
-from mhgrn.serve.gate import GONE, Gate, Observe
+from mhgrn.serve.gate import GONE, Gate, Observe, queue_full
 from mhgrn.serve.models import LONGEST_LISTED
 from mhgrn.serve.queue import DeadlinePassed, Job, QueueFull
 from mhgrn.serve.service import Service
@@ -67,7 +67,7 @@ def create_app(service: Service) -> FastAPI:
     _add_looking_up(app, service)
     _add_status(app, service)
     _add_page(app)
-    app.add_middleware(Gate, settings=service.settings, metrics=service.metrics)
+    app.add_middleware(Gate, settings=service.settings, metrics=service.metrics, check_room=service.worker.check_room)
     app.add_middleware(Observe, metrics=service.metrics, log=service.log)
     return app
 
@@ -149,8 +149,7 @@ async def _computed(request: Request, service: Service, jobs: list[Job]) -> Resp
     except QueueFull as full:
         if service.is_closing:
             raise NotReady("the service is shutting down.") from None
-        service.metrics.rejected.labels("queue full").inc()
-        return failure(503, str(full), limit=service.worker.capacity, headers={"Retry-After": str(full.seconds)})
+        return queue_full(full, service.worker.capacity, service.metrics)
     gone = asyncio.ensure_future(_hung_up(request))
     done = asyncio.ensure_future(asyncio.wait([job.future for job in jobs]))
     try:

@@ -6,13 +6,15 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mhgrn.serve.errors import failure
+from mhgrn.serve.errors import JsonResponse, failure
 from mhgrn.serve.metrics import Metrics
+from mhgrn.serve.queue import QueueFull
 from mhgrn.serve.settings import ServeSettings
 
 HEADERS = {
@@ -28,6 +30,7 @@ _ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 GONE = 499  # status of a request whose client hung up, in logs and metrics
 UNKNOWN = "unknown"  # route of a request that fits none
 BESIDE = 64  # requests beside the waiting questions
+QUESTIONS = ("/v1/ask", "/v1/ask_many")
 
 
 class Log:
@@ -83,11 +86,20 @@ class Observe:
                 self.log(event="request", method=method, route=route, status=status, ms=round(1e3 * seconds, 1), **noted)
 
 
-class Gate:
-    """Refuses requests to ``/v1`` without the token, too many at once, and bodies that are too large, before they are read."""
+def queue_full(full: QueueFull, capacity: int, metrics: Metrics) -> JsonResponse:
+    """The answer to a question that finds the queue full."""
+    metrics.rejected.labels("queue full").inc()
+    return failure(503, str(full), limit=capacity, headers={"Retry-After": str(full.seconds)})
 
-    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
-        self.app, self.settings, self.metrics = app, settings, metrics
+
+class Gate:
+    """Refuses requests to ``/v1`` without the token, too many at once, and bodies that are too large, before they are read.
+
+    Questions that find the queue full are refused here too, so that an overload costs as little as possible.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics, check_room: Callable[[], None]) -> None:
+        self.app, self.settings, self.metrics, self._check_room = app, settings, metrics, check_room
         self._token = None if settings.token is None else f"Bearer {settings.token}".encode()
         self._most = settings.queue + settings.batch + BESIDE
         self._open = 0
@@ -108,7 +120,11 @@ class Gate:
         else:
             self._open += 1
             try:
+                if scope["path"] in QUESTIONS:
+                    self._check_room()
                 await self._with_body(scope, receive, send, headers.get(b"content-length", b""))
+            except QueueFull as full:
+                await queue_full(full, self.settings.queue, self.metrics)(scope, receive, send)
             finally:
                 self._open -= 1
 

@@ -86,13 +86,22 @@ class Worker:
             QueueFull: There is no room.
         """
         with self._changed:
-            if self._is_closed or len(self._waiting) + len(jobs) > self.capacity:
-                self._forget_dropped()
-            if self._is_closed or len(self._waiting) + len(jobs) > self.capacity:
-                raise QueueFull(self.seconds_to_wait())
+            self._check_room(len(jobs))
             self._waiting.extend(jobs)
             self.metrics.queued.set(len(self._waiting))
             self._changed.notify()
+
+    def check_room(self) -> None:
+        """Raise :class:`QueueFull` if there is no room for a single question."""
+        if len(self._waiting) >= self.capacity:
+            with self._changed:
+                self._check_room(1)
+
+    def _check_room(self, count: int) -> None:
+        if len(self._waiting) + count > self.capacity:
+            self._forget_dropped()
+        if self._is_closed or len(self._waiting) + count > self.capacity:
+            raise QueueFull(self.seconds_to_wait())
 
     def seconds_to_wait(self) -> int:
         """After how many seconds to try again when the queue is full."""

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from serve.browser.driving import browser, missing_browser, served
+from serve.browser.driving import another_run, browser, missing_browser, served
 
 REFUSED = "Failed to load resource"  # how a browser reports answers like 422, which a test may provoke
 
 
 @pytest.fixture(scope="session")
-def address() -> Iterator[str]:
-    """The address of a server with the built-in model, twice."""
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with two models: the built-in one, and `other`."""
     if reason := missing_browser():
         pytest.skip(reason)
-    with served("starter", "starter") as found:
+    with served("starter", str(another_run(tmp_path_factory.mktemp("other")))) as found:
         yield found
 
 

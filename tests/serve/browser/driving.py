@@ -35,6 +35,25 @@ def fragment(question: str = QUESTION, choices: Sequence[str] = CHOICES, **more:
     return "#" + urlencode({"q": question, "c": list(choices), **more}, doseq=True)
 
 
+def another_run(folder: Path) -> Path:
+    """A run that answers otherwise than the built-in model: a copy of it with smaller weights, named `other`."""
+    import torch
+
+    from mhgrn.runs import Run
+    from mhgrn.starter import find_run
+
+    starter = find_run("starter")
+    for part in ("graph", "encoder", starter.name):
+        shutil.copytree(starter.parent / part, folder / part)
+    other = (folder / starter.name).rename(folder / "other")
+    run = Run.load(other)
+    with torch.no_grad():
+        for weight in run.model.parameters():
+            weight.mul_(0.8)
+    run.save(run.about["metrics"], text_changed=False)
+    return other
+
+
 @contextmanager
 def served(*runs: str) -> Iterator[str]:
     """Start `mhgrn serve` on a free port and yield its address."""

@@ -1,19 +1,24 @@
 """Make screenshots of the main states of the page: python tests/serve/browser/screenshots.py -o FOLDER
 
-Every state is shown narrow and wide, light and dark. The server is started on the built-in model; --address uses a running one.
+Every state is shown narrow and wide, light and dark. The server is started on the built-in model; --address uses a running one. The
+picture of the README, docs/images/service.png, is answered-wide-light.png of `--only answered --window`.
 """
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from PIL import Image
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from serve.browser.driving import browser, fragment, large_answer, served
+from serve.browser.driving import another_run, browser, fragment, large_answer, served
 
 SIZES = {"narrow": (360, 740), "wide": (1600, 1000)}
 SCHEMES = ("light", "dark")
@@ -52,11 +57,16 @@ STATES = {
     "what-if": State(fragment(**BREAD, off="knife,UsedFor,slicing", versus="knife")),
     "graph-off": State(fragment(**BREAD, graph="off")),
     "completion": State(fragment(**BREAD), act=_complete),
-    "two-models": State(fragment(**BREAD, beside="starter-2")),
+    "two-models": State(fragment(**BREAD, beside="other")),
     "200-nodes": State(fragment(), prepare=_many),
     "no-choices": State(act=_ask_without_choices),
     "refused": State(fragment(choices=["sea", "x" * 1500])),
 }
+
+
+def save(picture: bytes, path: Path) -> None:
+    """Write a picture with 256 colors: a third of the size, and the page has few colors."""
+    Image.open(BytesIO(picture)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def shoot(started: Any, address: str, folder: Path, names: list[str], whole: bool) -> None:
@@ -75,7 +85,7 @@ def shoot(started: Any, address: str, folder: Path, names: list[str], whole: boo
                 if state.act:
                     state.act(page)
                 path = folder / f"{name}-{size}-{scheme}.png"
-                page.screenshot(path=path, full_page=whole)
+                save(page.screenshot(full_page=whole), path)
                 print(path)
                 context.close()
 
@@ -87,8 +97,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(STATES), default=list(STATES), metavar="STATE", help=", ".join(STATES))
     parser.add_argument("--window", action="store_true", help="only what fits into the window, not the whole page")
     chosen = parser.parse_args()
-    with nullcontext(chosen.address) if chosen.address else served("starter", "starter") as address, browser() as started:
-        shoot(started, address, chosen.output, chosen.only, not chosen.window)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = ["starter", str(another_run(Path(folder)))] if "two-models" in chosen.only else ["starter"]
+        with nullcontext(chosen.address) if chosen.address else served(*runs) as address, browser() as started:
+            shoot(started, address, chosen.output, chosen.only, not chosen.window)
 
 
 if __name__ == "__main__":

@@ -382,14 +382,17 @@ class TestComparing:
         assert said
         assert set(said) <= {fact["sentence"] for fact in contrast["facts"]}
 
-    def test_two_models(self, new_page):
+    def test_two_models(self, new_page, address):
         page = new_page(fragment())
-        page.select_option("#other-model", "starter-2")
+        page.select_option("#other-model", "other")
         page.wait_for_selector(".side-by-side")
         columns = page.locator(".side-by-side article")
-        assert columns.count() == 2
+        for i, model in enumerate(("starter", "other")):
+            answer = answered(page, address, model=model)
+            assert columns.nth(i).locator("h3").inner_text() == model
+            assert columns.nth(i).locator(".share").all_inner_texts() == [as_percent(answer["probabilities"][c]) for c in CHOICES]
         first, second = (columns.nth(i).locator(".share").all_inner_texts() for i in range(2))
-        assert first == second == shares(page)
+        assert first == shares(page) != second
         assert "Both models answer “school”" in page.inner_text("#beside .lead")
 
 
@@ -480,7 +483,7 @@ class TestSafety:
 
 class TestAccess:
     def test_nothing_is_wider_than_the_window(self, new_page):
-        page = new_page(fragment(off=OFF, versus="kitchen", beside="starter-2"))
+        page = new_page(fragment(off=OFF, versus="kitchen", beside="other"))
         page.click(".listed summary")
         cut = """found => found.filter((x) => x.scrollWidth > x.clientWidth + 1 && getComputedStyle(x).overflowX === "visible")
             .map((x) => x.outerHTML.slice(0, 80))"""
@@ -544,7 +547,7 @@ class TestAccess:
         if script is None:
             pytest.skip("axe-playwright-python, which carries axe-core, is not installed")
         options = {"resultTypes": ["violations"]} | ({} if scheme == "light" else {"runOnly": ["color-contrast"]})
-        for view in ("", fragment(off=OFF, versus="kitchen", beside="starter-2"), fragment(choices=["sea"])):
+        for view in ("", fragment(off=OFF, versus="kitchen", beside="other"), fragment(choices=["sea"])):
             page = new_page(view, color_scheme=scheme)
             settled(page)
             for summary in page.locator("#answering:not([hidden]) summary").all():

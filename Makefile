@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RELEASE_PYTHONS ?= python3.11 python3.12 python3.13
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo serve conceptnet commonsense starter-model docs docs-serve test test-long check format lock lock-lowest release release-check clean
+.PHONY: help demo serve conceptnet commonsense starter-model docs docs-serve test notebooks test-long check format lock lock-lowest release release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ docs-serve: $(READY)  ## serve the documentation site, rebuilt after each change
 
 test: check  ## check style, types and imports, run the tests
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+
+notebooks: $(READY)  ## run the notebooks of the documentation from a clean kernel
+	$(BIN)/pytest --nbmake docs/notebooks
 
 test-long: check  ## `make test` plus the tests that take minutes
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=thorough

@@ -8,7 +8,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from links import ROOT_PAGES, adapted, documentation_list, place_of
+from links import ROOT_PAGES, adapted, documentation_list, notebook_page, place_of
 from reference import reference_pages
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, place, content=(ROOT / name).read_text(encoding="utf-8")))
     for place, (_, text) in reference_pages().items():
         files.append(File.generated(config, place, content=text))
+    for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
+        place = str(place_of(notebook.relative_to(ROOT).as_posix()))
+        files.append(File.generated(config, place, content=notebook_page(notebook.read_text(encoding="utf-8"))))
     images: set[str] = set()
     for file in files.documentation_pages():
         images |= _adapted(file.content_string, file.src_uri)[1]

@@ -4,6 +4,7 @@ On a code host, a page links to any file of the repository. The site has only so
 become part of the site, and links to code lead to the repository.
 """
 
+import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ def place_of(path: str) -> str | None:
     if path in ROOT_PAGES:
         return ROOT_PAGES[path]
     if path.startswith("docs/"):
-        return path.removeprefix("docs/")
+        return path.removeprefix("docs/").replace(".ipynb", ".md")  # notebooks become pages
     return f"files/{path}" if path.endswith(IMAGES) else None
 
 
@@ -111,6 +112,16 @@ def documentation_list(readme: str) -> Iterator[Entry]:
             path, title = link["target"].partition("#")[0], link["text"]
             if "://" not in path:
                 yield Entry(part, title[:1].upper() + title[1:], path)
+
+
+def notebook_page(notebook: str) -> str:
+    """A notebook as a page: its texts and its code.
+
+    >>> notebook_page('{"cells": [{"cell_type": "markdown", "source": ["# Title"]}, {"cell_type": "code", "source": ["1 + 1"]}]}')
+    '# Title\\n\\n```python\\n1 + 1\\n```\\n'
+    """
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook)["cells"]]
+    return "\n\n".join(f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells) + "\n"
 
 
 def repository_pages(root: Path) -> list[str]:

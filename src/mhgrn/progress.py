@@ -1,10 +1,11 @@
-"""Progress bars and messages on standard error, and durations. Bars are shown on a terminal only."""
+"""Progress bars and messages on standard error, and durations. Bars are shown on a terminal and in notebooks."""
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sized
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mhgrn.errors import UserError
 from mhgrn.printing import printable
@@ -34,6 +35,9 @@ def bar(label: str, total: int | None) -> Iterator[Advance]:
         label: the text before the bar.
         total: the number of items; None if unknown.
     """
+    if not _silent and (display := _notebook_display()) is not None:
+        yield _notebook_bar(display, label, total)
+        return
     if _silent or not sys.stderr.isatty():
         yield lambda done, label=None: None
         return
@@ -58,6 +62,44 @@ def bar(label: str, total: int | None) -> Iterator[Advance]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(_plain(label), total=total)
         yield lambda done, label=None: progress.update(task, completed=done, description=None if label is None else _plain(label))
+
+
+def _notebook_display() -> "Callable[..., Any] | None":
+    """The function that shows something in the output of a notebook's cell; None outside of notebooks."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    from IPython.display import display
+
+    show: Callable[..., Any] = display
+    return show
+
+
+def _notebook_bar(display: "Callable[..., Any]", label: str, total: int | None) -> Advance:
+    """A bar in the output of a notebook's cell. It is drawn again at most five times a second, and when it is full."""
+    handle = display({"text/plain": _notebook_line(label, 0, total)}, raw=True, display_id=True)
+    shown, drawn_at = label, 0.0
+
+    def advance(done: int, label: str | None = None) -> None:
+        nonlocal shown, drawn_at
+        shown = shown if label is None else label
+        if done == total or time.monotonic() - drawn_at >= 0.2:
+            drawn_at = time.monotonic()
+            handle.update({"text/plain": _notebook_line(shown, done, total)}, raw=True)
+
+    return advance
+
+
+def _notebook_line(label: str, done: int, total: int | None) -> str:
+    """A bar of text.
+
+    >>> _notebook_line("letters", 5, 10)
+    'letters ██████████░░░░░░░░░░ 5/10'
+    """
+    if not total:
+        return f"{printable(label)} {done:,}"
+    full = 20 * min(done, total) // total
+    return f"{printable(label)} {'█' * full}{'░' * (20 - full)} {done:,}/{total:,}"
 
 
 def _plain(label: str) -> str:

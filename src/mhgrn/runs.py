@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mhgrn.calibration import CALIBRATION, Calibration
 from mhgrn.config import Config
+from mhgrn.drawing.curves import Curves, draw_curves
 from mhgrn.encoders import graph_encoders
 from mhgrn.errors import UserError
 from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatures, NoFeatures, Relevance, open_features
@@ -43,6 +44,7 @@ MARKER = "run.json"
 FORMAT = 2
 WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
+METRICS = "metrics.jsonl"
 TEXT_PREFIX = "text."
 WIDEST_FEATURES = 1_000_000
 
@@ -151,6 +153,10 @@ class Run:
         about = self.about.get("metrics")
         measured = f", dev accuracy {about['dev_accuracy']:.1%} (epoch {about['epoch']})" if about else ", not trained"
         return f"<Run {self.folder}: {self.config.graph_encoder} with {self.config.text.encoder}{measured}>"
+
+    def plot(self, path: str | Path | None = None) -> Curves:
+        """Draw the loss and the dev accuracy of the training: in Jupyter, or into an SVG or PNG file."""
+        return draw_curves(self.folder / METRICS, self.folder.name, path)
 
     @classmethod
     def load(

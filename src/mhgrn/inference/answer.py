@@ -7,6 +7,7 @@ from mhgrn.explain import ReasoningPath
 from mhgrn.inference.certainty import percent, rounded_down
 from mhgrn.inference.contrast import Contrast
 from mhgrn.inference.evidence_set import EvidenceSet
+from mhgrn.inference.html import answer_html
 from mhgrn.inference.sources import source_lines
 from mhgrn.printing import printable, shortened
 
@@ -105,6 +106,10 @@ class Answer:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        """The answer in Jupyter."""
+        return answer_html(self)
 
     def text(self, triples: bool = False) -> str:
         """The answer as text. The facts of the evidence are sentences, or triples of head, relation and tail."""

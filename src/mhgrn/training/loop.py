@@ -21,7 +21,7 @@ from mhgrn.io.replacing import PARTIAL
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import build_model, parameter_count
 from mhgrn.progress import say, silence
-from mhgrn.runs import MARKER, Run, describe, features_for, read_about
+from mhgrn.runs import MARKER, METRICS, Run, describe, features_for, read_about
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.likelihood import Likelihood
 from mhgrn.text.loading import load_text_encoder
@@ -34,7 +34,7 @@ from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.distributed import Processes
 from mhgrn.training.evaluation import accuracy, as_data
 from mhgrn.training.examples import Examples
-from mhgrn.training.metrics import METRICS, Record
+from mhgrn.training.metrics import Record
 from mhgrn.training.trainer import Trainer
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import append_text
 from mhgrn.progress import say
+from mhgrn.runs import METRICS
 from mhgrn.training.checkpoints import Place
 
-METRICS = "metrics.jsonl"
 BOARD = "tensorboard"
 NOT_CURVES = ("step", "epoch", "seconds")
 

@@ -15,6 +15,7 @@ from mhgrn.errors import UserError
 from mhgrn.io.folders import replace_folder
 from mhgrn.io.signals import StopSignals
 from mhgrn.progress import bar, say
+from mhgrn.runs import METRICS
 from mhgrn.training.checkpoints import (
     CHECKPOINT,
     Clock,
@@ -28,7 +29,7 @@ from mhgrn.training.checks import beats_guessing, check_finite, collapse
 from mhgrn.training.distributed import Processes
 from mhgrn.training.evaluation import count_right
 from mhgrn.training.examples import Examples, QuestionBatch, from_guessing, largest_spread, question_losses
-from mhgrn.training.metrics import METRICS, Record
+from mhgrn.training.metrics import Record
 from mhgrn.training.optimizer import learning_rate_factor, make_optimizer
 from mhgrn.training.sampling import Numbers, batches, length_buckets, share, shuffled, training_subset
 

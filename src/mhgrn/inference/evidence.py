@@ -1,15 +1,22 @@
 """Evidence for a question: facts and paths of the graph as sentences, ranked, without repetition, within a token budget."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
+from mhgrn.grounding.lemmas import lemma
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.kg.stated import stated
+from mhgrn.kg.words import DETERMINERS, PREPOSITIONS
 from mhgrn.printing import printable, shortened
 
 HEADING = "Facts from a knowledge graph that may help with the question. Some may not be relevant."
 DIGITS = 4  # of scores
+ALIKE = 0.75  # share of common words from which on two sentences say the same
+FUNCTION_WORDS = DETERMINERS | PREPOSITIONS | {"is", "are", "be", "can"}
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -148,8 +155,8 @@ def fill(
 ) -> list[tuple[float, list[Fact]]]:
     """Choose items, best first, until the budget is used: each with the facts that were not said before.
 
-    Two concepts are joined by one fact only, and no sentence is said twice. An item that does not fit is skipped; a smaller one
-    may follow.
+    Two concepts are joined by one fact only, and no sentence is said that has almost the same words as an earlier one. An item that
+    does not fit is skipped; a smaller one may follow.
 
     Args:
         items: Scores and facts, best first.
@@ -162,21 +169,36 @@ def fill(
     [(2.0, [Fact(head='cat', relation='IsA', tail='pet'), Fact(head='dog', relation='IsA', tail='pet')])]
     """
     pairs: set[frozenset[str]] = set()
-    said: set[str] = set()
+    said: list[frozenset[str]] = []
     chosen: list[tuple[float, list[Fact]]] = []
     text = ""
     for score, facts in items:
         new: list[Fact] = []
         for fact in facts:
-            sentence, pair = sentence_of(fact).lower(), frozenset((fact.head, fact.tail))
-            if pair not in pairs and sentence not in said and all(pair != {one.head, one.tail} for one in new):
-                new.append(fact)
+            words, pair = _content(sentence_of(fact)), frozenset((fact.head, fact.tail))
+            if pair not in pairs and not any(_are_alike(words, _content(sentence_of(one))) for one in new):
+                new += [] if any(_are_alike(words, other) for other in said) else [fact]
         line = " ".join(map(sentence_of, new))
         longer = f"{text}\n{line}" if text else line
         if not new or count(longer) > budget:
             continue
         text = longer
         pairs |= {frozenset((fact.head, fact.tail)) for fact in new}
-        said |= {sentence_of(fact).lower() for fact in new}
+        said += [_content(sentence_of(fact)) for fact in new]
         chosen.append((score, new))
     return chosen
+
+
+@lru_cache(1 << 14)
+def _content(sentence: str) -> frozenset[str]:
+    """The lemmas of the words of a sentence that are not function words."""
+    return frozenset(lemma(word) for word in _WORD.findall(sentence.lower()) if word not in FUNCTION_WORDS)
+
+
+def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two sentences have almost the same words.
+
+    >>> _are_alike(frozenset("umbrella use keep dry".split()), frozenset("umbrella use help keep dry".split()))
+    True
+    """
+    return len(one & other) >= ALIKE * len(one | other)

@@ -17,7 +17,7 @@ from mhgrn.encoders._paths import PathEncoder
 from mhgrn.explain import Triple, WalkDistribution, attends_to_walks, decode_walks, to_path
 from mhgrn.inference.altered import FactMasks
 from mhgrn.inference.batch import Knowledge, Read
-from mhgrn.inference.evidence import DIGITS, Evidence, EvidenceFact, EvidenceItem, fill
+from mhgrn.inference.evidence import DIGITS, FUNCTION_WORDS, Evidence, EvidenceFact, EvidenceItem, fill
 from mhgrn.inference.notes import found_concepts
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.kg.sentences import fact_sentence
@@ -260,7 +260,9 @@ def evidence_of(
         measures.setdefault(fact, Measures())
     for fact, one in measures.items():
         one.named = _names_both(fact, starts, ends)
+    measures = {fact: one for fact, one in measures.items() if not {fact.head, fact.tail} & FUNCTION_WORDS}  # "it is a cat"
     count = len(measures)
+    walks = [path for path in walks if all(fact in measures for fact in path)]
     kept = {fact for path in walks for fact in path}
     promising = sorted(measures, key=lambda fact: (fact not in kept, -round(measures[fact].promise, 9), fact))[:CANDIDATES]
     measures = {fact: measures[fact] for fact in promising}

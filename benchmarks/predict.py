@@ -102,7 +102,7 @@ def measure(
     start = 0
 
     def batched() -> Sample:
-        taken = sample(lambda: list(qa.ask_many(questions, batch_size=batch_size, paths=1, effects=effects)))
+        taken = sample(lambda: list(qa.ask_many(questions, batch_size=batch_size, paths=1, effects=effects, by="attention")))
         times["batched"].update(stages.take(len(questions)))  # type: ignore[arg-type]
         return taken._replace(calls=len(questions))
 
@@ -110,7 +110,7 @@ def measure(
         nonlocal start
         asked = [questions[i % len(questions)] for i in range(start, start + part)]
         start += part
-        taken = sample(lambda: [qa.answer(question, paths=1, effects=effects) for question in asked])
+        taken = sample(lambda: [qa.answer(question, paths=1, effects=effects, by="attention") for question in asked])
         times["single"].update(stages.take(part))  # type: ignore[arg-type]
         return taken._replace(calls=part)
 

@@ -58,7 +58,7 @@ class Connection:
 
     def ask(self, question: Question, effects: bool) -> float:
         """Ask, and return the seconds it took."""
-        body = json.dumps({"question": question.stem, "choices": question.choices, "effects": effects})
+        body = json.dumps({"question": question.stem, "choices": question.choices, "effects": effects, "by": "attention"})
         began = time.perf_counter()
         try:
             self.connection.request("POST", "/v1/ask", body, {"content-type": "application/json"})

@@ -424,7 +424,7 @@ class QuestionAnswerer(Shareable):
             masses=decoded.masses,
             without_graph=decoded.without_graph,
             attention=weights,
-            subgraph=view_of(read, q, decoded.paths, encoder, self._first_head) if asked.subgraph else None,
+            subgraph=view_of(read, q, decoded.facts, encoder, self._first_head) if asked.subgraph else None,
             contrast=contrast,
             abstain_below=asked.abstain_below,
             coverage=asked.coverage,

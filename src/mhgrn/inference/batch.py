@@ -16,7 +16,7 @@ from mhgrn.explain import ReasoningPath, WalkDistribution
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.inference.asked import Asked
 from mhgrn.inference.evidence_set import EvidenceSet
-from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.scoring import Graphs, TextVectors
 from mhgrn.subgraphs.extract import Extractor, Subgraph
 
@@ -34,6 +34,12 @@ class Decoded(NamedTuple):
     masses: dict[str, float] | None
     without_graph: float | None = None
     evidence: EvidenceSet | None = None
+
+    @property
+    def facts(self) -> list[Fact]:
+        """All facts shown."""
+        carried = [] if self.evidence is None else [one.fact for one in self.evidence.facts]
+        return [fact for path in self.paths for fact in path.facts] + carried
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mhgrn.encoders.base import GraphEncoder
-from mhgrn.explain import ReasoningPath, WalkDistribution, attends_to_walks
+from mhgrn.explain import WalkDistribution, attends_to_walks
 from mhgrn.inference.asked import stored_fact, triples
 from mhgrn.inference.batch import Read
 from mhgrn.kg.extend import ExtendedGraph
@@ -21,7 +21,7 @@ MOST_EDGES = 600
 Edge = tuple[int, int, int]  # concept, relation, concept
 
 
-def view_of(read: Read, q: int, paths: Sequence[ReasoningPath], encoder: GraphEncoder, first_head: bool) -> dict[str, Any]:
+def view_of(read: Read, q: int, facts: Sequence[Fact], encoder: GraphEncoder, first_head: bool) -> dict[str, Any]:
     """The union of the subgraphs of a question's choices, as JSON values.
 
     - ``nodes``: ``name``, ``label``, ``role`` (question, choice or between) and ``choices``: for a concept of choices the numbers
@@ -29,7 +29,7 @@ def view_of(read: Read, q: int, paths: Sequence[ReasoningPath], encoder: GraphEn
     - ``edges``: ``head`` and ``tail`` (numbers of nodes), ``relation``, ``sentence``, and whether the fact was ``added``;
     - ``left_out``: how many nodes and edges are not shown.
 
-    Nodes and edges of the shown paths come first, then the concepts of the question and the choices, then the most attended.
+    Nodes and edges of the shown facts come first, then the concepts of the question and the choices, then the most attended.
     """
     graph = read.knowledge.graph
     roles: dict[int, str] = {}
@@ -52,7 +52,7 @@ def view_of(read: Read, q: int, paths: Sequence[ReasoningPath], encoder: GraphEn
         edges |= {(concepts[h], r, concepts[t]): 0.0 for h, r, t in zip(*columns, strict=True)} | edges
         for edge, use in _uses(read, statement, encoder, first_head).items():
             edges[edge] = edges.get(edge, 0.0) + use
-    shown = {_edge(graph, fact) for path in paths for fact in path.facts}
+    shown = {_edge(graph, fact) for fact in facts}
     attended: defaultdict[int, float] = defaultdict(float)
     for (head, _, tail), use in edges.items():
         attended[head] += use

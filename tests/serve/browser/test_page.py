@@ -48,6 +48,11 @@ def lit_facts(page: Any) -> list[str]:
     return page.eval_on_selector_all(".edge.lit", "found => found.map((edge) => edge.dataset.fact)")
 
 
+def reasons(answer: dict[str, Any]) -> list[list[str]]:
+    """The facts that the page shows first."""
+    return [one["fact"] for one in answer["evidence"]["facts"]] or answer["paths"][0]["facts"]
+
+
 class TestAsking:
     def test_typed_question_is_answered_with_a_bar_for_every_choice_and_reasons(self, new_page, address):
         page = new_page()
@@ -56,8 +61,21 @@ class TestAsking:
         assert shares(page) == [as_percent(answer["probabilities"][choice]) for choice in CHOICES]
         assert page.inner_text("#answer .verdict strong") == answer["choice"] == "school"
         said = page.locator("#why .sentence").all_inner_texts()
-        assert said == [sentence for path in answer["paths"] for sentence in path["sentences"]]
+        carrying = [one["sentence"] for one in answer["evidence"]["facts"]]
+        assert said == carrying + [sentence for path in answer["paths"] for sentence in path["sentences"]]
+        looked = page.locator("#why details.looked")
+        assert (looked.get_attribute("open") is None) == bool(carrying)
         assert f"Answer: school, {shares(page)[0]}" in page.inner_text("#announcement")
+
+    def test_facts_that_carry_the_answer_come_first_and_attention_behind_a_switch(self, new_page, address):
+        asked = "After hours of heavy rain, what do you find on the street?", ["puddle", "umbrella", "desert", "cloud", "car"]
+        page = new_page(fragment(question=asked[0], choices=asked[1]))
+        page.wait_for_selector("#why .matters .sentence")
+        assert page.locator("#why .matters .sentence").first.inner_text() == "A leak can lead to a puddle."
+        looked = page.locator("#why details.looked")
+        assert not looked.locator(".sentence").first.is_visible()
+        looked.locator("summary").click()
+        assert looked.locator(".sentence").first.is_visible()
 
     def test_bars_are_as_wide_as_the_probabilities(self, new_page):
         page = new_page(fragment())
@@ -137,9 +155,8 @@ class TestPicture:
     def test_sentence_lights_up_its_path_and_edge_its_sentence(self, new_page, address):
         page = new_page(fragment())
         settled(page)
-        path = answered(page, address)["paths"][0]
         page.locator("#why .fact").first.hover()
-        assert sorted(lit_facts(page)) == sorted("\t".join(fact) for fact in path["facts"])
+        assert sorted(lit_facts(page)) == sorted("\t".join(fact) for fact in reasons(answered(page, address)))
         page.mouse.move(5, 5)
         assert lit_facts(page) == []
         page.locator(".edge.path .target").last.dispatch_event("pointerover")
@@ -277,7 +294,7 @@ class TestWhatIf:
     def test_fact_is_switched_off_and_on_again(self, new_page, address):
         page = new_page(fragment())
         before = answered(page, address)
-        fact = before["paths"][0]["facts"][0]
+        fact = reasons(before)[0]
         page.locator("#why .switch").first.click()
         page.wait_for_selector(".changes")
         now = answered(page, address, without=[fact])

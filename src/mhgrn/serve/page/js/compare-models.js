@@ -47,13 +47,13 @@ function verdict(mine, now, other, beside) {
 /** @param {string} name @param {Answer} answer @param {string[]} order */
 function column(name, answer, order) {
   const best = answer.paths.find((path) => path.facts.length);
-  const sentences = best?.sentences?.map(asSentence) ?? [];
+  const sentences = (answer.evidence?.facts.map((one) => one.sentence) ?? best?.sentences ?? []).map(asSentence);
   return h(
     "article",
     { "aria-label": `Model ${name}` },
     h("h3", {}, name),
     h("p", { class: "verdict" }, h("strong", {}, answer.choice), ` ${percent(answer.probabilities[answer.choice])}`),
     bars(answer, null, order),
-    h("p", { class: "because" }, sentences.length ? sentences.join(" ") : "No facts of the graph lead to this answer."),
+    h("p", { class: "because" }, sentences.length ? sentences.join(" ") : asSentence(answer.evidence?.summary ?? "No facts of the graph lead to this answer.")),
   );
 }

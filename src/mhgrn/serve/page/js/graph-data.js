@@ -30,7 +30,8 @@ export function drawnGraph(view, { before, now }) {
     numbers.set(node.name, dots.length);
     dots.push({ name: node.name, label: node.label, role: node.role, onPath: false, isAnswer: false, degree: 0 });
   }
-  const onPaths = new Set(view.graph ? now.paths.flatMap((path) => path.facts.map(factKey)) : []);
+  const reasons = [...now.paths.flatMap((path) => path.facts), ...(now.evidence?.facts ?? []).map((one) => one.fact)];
+  const onPaths = new Set(view.graph ? reasons.map(factKey) : []);
   const off = new Set(view.off.map(factKey));
   const added = new Set(view.added.map(factKey));
   /** @type {Map<string, Line>} */

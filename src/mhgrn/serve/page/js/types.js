@@ -9,11 +9,14 @@
  * @typedef {{nodes: GraphNode[], edges: GraphEdge[], left_out: {nodes: number, edges: number}}} Subgraph
  * @typedef {{fact: Fact, sentence: string, difference_without: number}} ContrastFact
  * @typedef {{this: string, other: string, difference: number, facts: ContrastFact[]}} Contrast
+ * @typedef {{facts: {fact: Fact, sentence: string, without: number}[], dependent: boolean, sufficient: boolean, necessary: boolean,
+ *   only: number, without: number, without_graph: number, answer_only: string, answer_without: string,
+ *   answer_without_graph: string, summary: string}} Evidence
  * @typedef {{question: string, choice: string, probabilities: Record<string, number>, paths: Path[],
  *   concepts: {question: string[], choices: Record<string, string[]>}, notes: string[],
- *   masses: Record<string, number> | null, without_graph: number | null, subgraph?: Subgraph, contrast?: Contrast | null}} Answer
+ *   masses: Record<string, number> | null, without_graph: number | null, evidence: Evidence | null, subgraph?: Subgraph, contrast?: Contrast | null}} Answer
  * @typedef {{question: string, choices: string[], facts?: Fact[], without?: Fact[], graph?: boolean, paths?: number,
- *   effects?: boolean, subgraph?: boolean, contrast?: string | null, model?: string | null}} Asked
+ *   by?: "evidence" | "attention", effects?: boolean, subgraph?: boolean, contrast?: string | null, model?: string | null}} Asked
  * @typedef {{name: string, label: string, facts: number}} Concept
  * @typedef {{name: string, sentence: string}} Relation
  * @typedef {{question: string, choices: string[]}} Example

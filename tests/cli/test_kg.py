@@ -237,3 +237,22 @@ def test_a_closed_pipe_is_no_error_message(project: Project) -> None:
     shown = subprocess.run([COMMAND, "kg", "show", str(project.graph), "milk"], stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert [line for line in shown.stderr.splitlines() if not line.startswith(b"compiling ")] == []
+
+
+def test_provenance_is_kept_and_shown(here: Command, tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("child\tAtLocation\tclassroom\nclassroom\tRelatedTo\tschoolroom\n")
+    for name, kept in (("kept", ["--provenance"]), ("plain", [])):
+        graph = tmp_path / name
+        here("kg", "build", tmp_path / "facts.tsv", "-o", graph, *kept)
+        source = "[facts.tsv:1]" if kept else ""
+        lines = here("kg", "show", graph, "child").out.splitlines()
+        assert lines == [f"child —AtLocation→ classroom   {source}".rstrip()]
+        (fact,) = json.loads(here("kg", "show", graph, "child", "--details", "--json").out)
+        assert (fact["fact"], fact["number"]) == (["child", "AtLocation", "classroom"], 0)
+        assert fact.get("provenance") == ({"file": "facts.tsv", "row": 1} if kept else None)
+        assert fact["id"] in here("kg", "show", graph, "child", "--details").out
+        found = json.loads(here("kg", "path", graph, "child", "schoolroom", "--details", "--json").out)
+        assert [one["fact"][0] for one in found["facts"]] == ["child", "classroom"]
+        said = here("kg", "path", graph, "child", "schoolroom", "--details").out.splitlines()
+        assert len(said) == 3
+        assert said[2].endswith("[facts.tsv:2]") == bool(kept)

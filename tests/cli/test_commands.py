@@ -48,7 +48,7 @@ def run(site: Path, *args: str) -> Outcome:
 
 def test_every_file_is_a_command() -> None:
     folder = Path(mhgrn.cli.__file__).parent
-    files = {path.stem for path in folder.glob("*.py") if not path.name.startswith("_")}
+    files = {path.stem.replace("_", "-") for path in folder.glob("*.py") if not path.name.startswith("_")}
     assert set(COMMANDS.built_in()) == files
     assert set(COMMANDS.load_usable(pytest.fail)) >= files
 

@@ -1,7 +1,7 @@
 """Draw an answer as SVG: a bar for each choice, and the best path with the effect of removing it.
 
 mhgrn ask starter "After hours of heavy rain, what do you find on the street?" -c puddle -c umbrella -c desert -c cloud \
-    -c car --json | python docs/answer_figure.py > docs/answer.svg
+    -c car --by attention --json | python docs/answer_figure.py > docs/answer.svg
 """
 
 import json

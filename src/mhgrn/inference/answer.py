@@ -1,6 +1,6 @@
 """An answer with the facts behind it."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from mhgrn.explain import ReasoningPath
@@ -90,13 +90,13 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON values. A path has its facts, its concepts, its text, and each fact as a sentence."""
-        paths = [{**asdict(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
+        paths = [{**vars(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
         answer = {"question": self.question, "choice": self.choice, "confidence": self.confidence, **vars(self), "paths": paths}
         answer["evidence"] = None if self.evidence is None else self.evidence.to_dict()
         if self.abstain_below is not None:
             answer["abstained"] = self.abstained
         if self.contrast is not None:
-            facts = [{**asdict(one), "fact": list(one.fact)} for one in self.contrast.facts]
+            facts = [{**vars(one), "fact": list(one.fact)} for one in self.contrast.facts]
             answer["contrast"] = {**vars(self.contrast), "facts": facts}
         return {name: value for name, value in answer.items() if value is not None or name not in OPTIONAL}
 

@@ -57,7 +57,7 @@ def check(client: Client, examples: int) -> None:
 
 
 def test_generated_requests_get_the_promised_answers(client: Client) -> None:
-    check(client, 100)
+    check(client, 200)
 
 
 @pytest.mark.long

@@ -1,6 +1,6 @@
 """mhgrn ask: answer one question and explain the answer."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from mhgrn.cli._options import (
 )
 from mhgrn.cli._output import show, show_json
 
+if TYPE_CHECKING:
+    from mhgrn.inference import QuestionAnswerer
+
 PANEL = "Ask"
 
 
@@ -27,7 +30,8 @@ def ask(
     run: NamedRun,
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     choice: Annotated[
-        list[str] | None, typer.Option("--choice", "-c", help="A choice. Give two or more.", show_default=False)
+        list[str] | None,
+        typer.Option("--choice", "-c", help="A choice. Give two or more, or none to rank concepts.", show_default=False),
     ] = None,
     fact: Annotated[
         list[str] | None,
@@ -47,6 +51,7 @@ def ask(
             show_default=False,
         ),
     ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="Without choices: number of answers.")] = 10,
     by: By = "evidence",
     as_triples: Annotated[bool, typer.Option("--facts", help="Show facts as triples instead of sentences.")] = False,
     paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths by attention to show, best first.")] = 3,
@@ -67,19 +72,26 @@ def ask(
     text_precision: TextPrecision = "float32",
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question and show the facts behind the answer."""
+    """Answer a question and show the facts behind the answer.
+
+    Without choices, concepts of the graph are ranked. [..] in the question marks the concept to start from.
+    """
     from mhgrn.errors import UserError
     from mhgrn.inference.asked import check_probability
     from mhgrn.questions.question import Question
+    from mhgrn.starter import load
 
     if attention and not as_json:
         raise UserError("--attention is printed as JSON only; add --json.")
-    asked = Question.asked(question, choice or [])
+    if not choice:
+        if fact or without:
+            raise UserError("--fact and --without are for questions with choices; give choices with -c.")
+        _rank(load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision), question, n, as_json)
+        return
+    asked = Question.asked(question, choice)
     check_probability("--abstain-below", abstain_below)
     check_probability("--coverage", coverage)
     facts, left_out = ([_fact(text) for text in given or []] for given in (fact, without))
-    from mhgrn.starter import load
-
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     certainty = {"abstain_below": abstain_below, "coverage": coverage}
     answer = qa.answer(asked, facts, without=left_out, by=by, paths=paths, effects=effects, attention=attention, **certainty)
@@ -87,6 +99,16 @@ def ask(
         show_json(answer.to_dict())
     else:
         show(answer.text(as_triples))
+
+
+def _rank(qa: "QuestionAnswerer", question: str, n: int, as_json: bool) -> None:
+    from mhgrn.inference.open import OpenAnswerer
+
+    answer = qa.ask(question, n=n) if isinstance(qa, OpenAnswerer) else qa.rank(question, n=n)
+    if as_json:
+        show_json(answer.to_dict())
+    else:
+        show(answer)
 
 
 def _fact(text: str) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,10 @@ from mhgrn.cli._options import (
     file_to_write,
 )
 from mhgrn.cli._output import show_written
+
+if TYPE_CHECKING:
+    from mhgrn.inference.open import OpenAnswerer
+    from mhgrn.questions.open import OpenQuestion
 
 PANEL = "Ask"
 COLUMNS = (
@@ -75,9 +79,13 @@ def predict(
     """Answer every question of a file. Each line of the output is one answer with its probabilities and evidence."""
     from mhgrn.errors import UserError
     from mhgrn.inference.asked import check_probability
+    from mhgrn.inference.open import OpenAnswerer
     from mhgrn.io.atomic import check_file_writable
+    from mhgrn.open.run import is_open_run
+    from mhgrn.questions.open import open_splits
     from mhgrn.questions.predictions import prediction, predictions_format, write_predictions
     from mhgrn.questions.reading import read_questions
+    from mhgrn.starter import find_run, load
 
     check_probability("--abstain-below", abstain_below)
     check_probability("--coverage", coverage)
@@ -85,11 +93,18 @@ def predict(
     format = predictions_format(output, format)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
+    if is_open_run(find_run(run)):
+        qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
+        assert isinstance(qa, OpenAnswerer)
+        _, splits = open_splits(questions, dataset)
+        ranked = _open_rows(qa, [question for found in splits.values() for question in found], batch_size, paths)
+        write_predictions(output, ranked, format)
+        known = [row["right"] for row in ranked if "right" in row]
+        show_written(output, f"{len(ranked):,} answers" + (f", {sum(known) / len(known):.1%} right" if known else ""))
+        return
     asked = list(read_questions(questions, dataset))
     if not asked:
         raise UserError(f"{questions} contains no questions.")
-    from mhgrn.starter import load
-
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     rows: list[dict[str, Any]] = []
     answers = qa.ask_many(
@@ -111,6 +126,20 @@ def predict(
         rows.append(row)
     write_predictions(output, [_in_csv(row) for row in rows] if format == "csv" else rows, format)
     show_written(output, f"{len(rows):,} answers{_summary(rows)}")
+
+
+def _open_rows(qa: "OpenAnswerer", asked: "Sequence[OpenQuestion]", batch_size: int, paths: int) -> list[dict[str, Any]]:
+    """A row for each question without choices: its ranking, and whether the first answer is right, if that is known."""
+    from mhgrn.kg.names import concept_name
+
+    rows = []
+    for question, answer in zip(asked, qa.ask_many(asked, batch_size=batch_size, paths=paths), strict=True):
+        row: dict[str, Any] = {"id": question.id, "question": question.stem, "prediction": answer.choice}
+        if question.answers:
+            row |= {"answers": list(question.answers), "right": answer.choice in {concept_name(name) for name in question.answers}}
+        found = answer.to_dict()
+        rows.append(row | {name: found[name] for name in ("probabilities", "ranking", "notes")})
+    return rows
 
 
 def _summary(rows: Sequence[dict[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from mhgrn.inference.certainty import percent, rounded_down
 from mhgrn.inference.contrast import Contrast
 from mhgrn.inference.evidence_set import EvidenceSet
 from mhgrn.inference.html import answer_html
+from mhgrn.inference.ranking import Ranking
 from mhgrn.inference.sources import source_lines
 from mhgrn.printing import printable, shortened
 
@@ -20,6 +21,7 @@ OPTIONAL = (
     "abstain_below",
     "coverage",
     "prediction_set",
+    "ranking",
 )  # not in the JSON unless they were asked for
 WIDEST = 60  # characters of the column of choices
 
@@ -54,6 +56,7 @@ class Answer:
         prediction_set: The choices that contain the right one with this coverage, most probable first.
         evidence: The smallest set of facts that carries the answer, unless the answer is explained by attention or effects are off.
         sources: The ids and the provenance of the facts of the evidence and the paths, if the graph keeps provenance.
+        ranking: The best answers of a question without choices, with probabilities and paths. ``choice`` is the first.
 
     >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
     Where?
@@ -77,11 +80,12 @@ class Answer:
     prediction_set: list[str] | None = None
     evidence: EvidenceSet | None = None
     sources: list[dict[str, Any]] | None = None
+    ranking: Ranking | None = None
 
     @property
     def confidence(self) -> float:
         """The probability of the choice. It is calibrated if the run is."""
-        return self.probabilities[self.choice]
+        return self.probabilities.get(self.choice, 0.0)
 
     @property
     def abstained(self) -> bool:
@@ -93,6 +97,8 @@ class Answer:
         paths = [{**vars(path), "facts": [list(fact) for fact in path.facts], "text": str(path)} for path in self.paths]
         answer = {"question": self.question, "choice": self.choice, "confidence": self.confidence, **vars(self), "paths": paths}
         answer["evidence"] = None if self.evidence is None else self.evidence.to_dict()
+        if self.ranking is not None:
+            answer["ranking"] = self.ranking.to_dict()
         if self.abstain_below is not None:
             answer["abstained"] = self.abstained
         if self.contrast is not None:
@@ -101,7 +107,7 @@ class Answer:
         return {name: value for name, value in answer.items() if value is not None or name not in OPTIONAL}
 
     def __repr__(self) -> str:
-        share = self.probabilities[self.choice]
+        share = self.confidence
         return f"Answer(question={shortened(self.question)}, choice={shortened(self.choice)}, probability={share:.3f})"
 
     def __str__(self) -> str:
@@ -113,6 +119,9 @@ class Answer:
 
     def text(self, triples: bool = False) -> str:
         """The answer as text. The facts of the evidence are sentences, or triples of head, relation and tail."""
+        if self.ranking is not None:
+            lines = [printable(self.question, keep="\n\t"), *self.ranking.lines()]
+            return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
         choices = {choice: printable(choice) for choice in self.probabilities}
         width = min(max(map(len, choices.values())), WIDEST)
         lines = [printable(self.question, keep="\n\t")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any
 
@@ -46,6 +47,7 @@ from mhgrn.inference.evidence import Evidence
 from mhgrn.inference.evidence_set import evidence_set
 from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
+from mhgrn.inference.proposing import Proposer, rank_proposed, refuse_changes
 from mhgrn.inference.searching import smallest_sets
 from mhgrn.inference.sources import shown_facts, sources_of
 from mhgrn.inference.view import view_of
@@ -115,6 +117,8 @@ class QuestionAnswerer(Shareable):
     ) -> Answer:
         """Answer one multiple-choice question.
 
+        For a text without choices, concepts are proposed as choices, see :meth:`rank`.
+
         Any number of threads may call this at the same time.
 
         Args:
@@ -135,6 +139,8 @@ class QuestionAnswerer(Shareable):
             by: ``"evidence"``: explain the answer by the smallest set of facts that carries it. ``"attention"``: by the best paths
                 and the answer's probability without each of their facts.
         """
+        if choices is None and isinstance(question, str):
+            return self.rank(question, facts=[*facts, *without], paths=paths)
         asked = Asked(
             to_question(question, choices),
             facts,
@@ -150,6 +156,15 @@ class QuestionAnswerer(Shareable):
             by=by,
         )
         return self.answer_all([asked])[0]
+
+    def rank(self, question: str, n: int = 10, paths: int = 3, facts: Sequence[Names] = ()) -> Answer:
+        """Answer a question without choices: concepts that walks reach are proposed and scored as choices. ``n``: answers."""
+        refuse_changes(facts)
+        return rank_proposed(self._proposer, self.run.encoder, self.answer_all, question, n, paths)
+
+    @cached_property
+    def _proposer(self) -> Proposer:
+        return Proposer(self.run.graph)
 
     def answer(self, question: Question, facts: Sequence[Names] = (), **options: Any) -> Answer:
         """Answer a :class:`~mhgrn.Question`; ``options`` are those of :meth:`ask`."""

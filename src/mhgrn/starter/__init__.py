@@ -218,13 +218,17 @@ def load(
     'knife'
     """
     from mhgrn.inference import QuestionAnswerer
+    from mhgrn.inference.open import OpenAnswerer
+    from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.runs import Run
     from mhgrn.scoring import find_device
     from mhgrn.text.packed import check_precision
 
     device = find_device(device)
     check_precision(text_precision)
-    loaded = Run.load(find_run(run, allow_download), kg, features, encoder, allow_download, allow_pickle)
+    if is_open_run(place := find_run(run, allow_download)):
+        return OpenAnswerer(OpenRun.load(place, kg, encoder, allow_download, allow_pickle))
+    loaded = Run.load(place, kg, features, encoder, allow_download, allow_pickle)
     return QuestionAnswerer(loaded, device, text_precision=text_precision)
 
 

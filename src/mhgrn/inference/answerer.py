@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any
 
@@ -89,7 +88,7 @@ class QuestionAnswerer(Shareable):
         if text_precision != "float32" and self.scorer.device.type != "cpu":
             raise UserError(f"text_precision={text_precision} is for cpu, not for {self.scorer.device}; use float32.")
         self.memory = TextMemory(self.scorer, text_memory) if text_memory else None
-        self._knowledge = self._knowledge_of(run.graph)
+        self._knowledge, self._proposer = self._knowledge_of(run.graph), Proposer(run.graph)
         self._statement = run.about["data"].get("statement", "auto")
         self._first_head = run.config.preset == "as_published"
 
@@ -117,13 +116,11 @@ class QuestionAnswerer(Shareable):
     ) -> Answer:
         """Answer one multiple-choice question.
 
-        For a text without choices, concepts are proposed as choices, see :meth:`rank`.
-
         Any number of threads may call this at the same time.
 
         Args:
             question: The question, or a dictionary with the fields of a question file, or a :class:`~mhgrn.Question`.
-            choices: Two or more choices, if ``question`` is a text.
+            choices: Two or more choices, if ``question`` is a text. None: concepts are proposed as choices, see :meth:`rank`.
             facts: Facts to add to the graph for this answer, for example ``[("quokka", "IsA", "marsupial")]``, at most 10,000. The
                 graph itself does not change.
             without: Facts of the graph to leave out for this answer. Their concepts stay.
@@ -161,10 +158,6 @@ class QuestionAnswerer(Shareable):
         """Answer a question without choices: concepts that walks reach are proposed and scored as choices. ``n``: answers."""
         refuse_changes(facts)
         return rank_proposed(self._proposer, self.run.encoder, self.answer_all, question, n, paths)
-
-    @cached_property
-    def _proposer(self) -> Proposer:
-        return Proposer(self.run.graph)
 
     def answer(self, question: Question, facts: Sequence[Names] = (), **options: Any) -> Answer:
         """Answer a :class:`~mhgrn.Question`; ``options`` are those of :meth:`ask`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -35,7 +36,11 @@ class Proposer:
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        self.graph, self.walker, self.topics = graph, Walker(Moves.of(graph)), TopicFinder(graph)
+        self.graph, self.topics = graph, TopicFinder(graph)
+
+    @cached_property
+    def walker(self) -> Walker:
+        return Walker(Moves.of(self.graph))
 
     def propose(self, stem: str, encoder: TextEncoder) -> tuple[str, list[str]]:
         """The text of the question, and the names of candidates, best first."""

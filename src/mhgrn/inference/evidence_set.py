@@ -127,8 +127,14 @@ def _summary(found: SmallestSet, is_opposed: bool, count: int) -> str:
     if not count:
         return f"no set of at most {MOST_FACTS} facts carries the answer."
     if not found.carries:
-        missing = "stays the same with only them" if found.necessary else "changes much without them"
-        return f"no set of at most {MOST_FACTS} facts carries the answer. These come nearest, but it is not so that it {missing}:"
+        but = (
+            ", but are not enough alone"
+            if found.necessary
+            else ", but without them the answer hardly changes"
+            if found.sufficient
+            else ""
+        )
+        return f"no set of at most {MOST_FACTS} facts carries the answer; these come nearest{but}:"
     facts = "this fact carries" if count == 1 else f"these {count} facts carry"
     they = "it" if count == 1 else "them"
     loses = "changes" if found.answer_without != found.answer_only else "loses most of what the graph gave"

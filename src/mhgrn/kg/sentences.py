@@ -103,6 +103,8 @@ def state(statement: str, head: str, tail: str) -> str:
         if literal.endswith(" found in ") and side == "tail":
             literal = literal.removesuffix("in ") + _place(concepts[side]) + " "
         said = phrase(concepts[side], form)
+        if side == "head" and " kind of " in statement and _is_compound(head, tail):
+            said = f"{_article(label(head))} {label(head)}"
         text += literal + said
         was_plural = form in ("noun", "act") and i == 0 and is_plural(concepts[side])
     text = text.strip().rstrip(".")
@@ -250,6 +252,11 @@ def _is_activity(words: list[str]) -> bool:
     """Whether the first word is the form in -ing of any verb, and the words are not a thing such as a washing machine."""
     first = words[0]
     return first.endswith("ing") and len(first) > 5 and first not in ING_NOUNS and words[-1] not in COMPOUNDS
+
+
+def _is_compound(head: str, tail: str) -> bool:
+    """Whether a concept is named after its kind, as a visiting nurse is a nurse, and so not the act of visiting one."""
+    return head.endswith(f"_{tail}") and _is_activity(head.split("_")) and tail not in MASS and not is_plural(tail)
 
 
 def _article(text: str) -> str:

@@ -7,6 +7,7 @@ countable noun.
 VERBS = frozenset(
     """
     accept ache achieve act add admire admit agree answer apply argue arrange arrive ask attack attend attract avoid bake bark
+    flip orbit
     bathe be beat become beg begin behave believe bend bind bite bleed bless blow boil borrow bounce break breathe breed brew
     bring brush build burn bury buy calculate call calm camp carry carve cast catch cause celebrate change charge chase chat
     cheat check cheer chew choose chop clap clean clear climb cling close collect come comfort communicate compete complete
@@ -42,6 +43,7 @@ VERBS = frozenset(
 NOUN_VERBS = frozenset(
     """
     ache act answer attack bark beat bite blow bounce brush call camp cast cause change charge chase chat check cheer climb
+    flip orbit
     copy count cover crack crash cross cry cure cut dance deal delay draw dream dress drink drive drop end escape exercise
     fall fight fish float flow fly fold form gain grab guard guess hate heat help hit hold hop hope hug hunt hurt interview
     iron joke judge jump keep kick kill kiss knock land landscape laugh lead lick lie lift light like load lock look love
@@ -66,6 +68,7 @@ AFTER_VERB = frozenset(
 MASS = frozenset(
     """
     acid adulthood advertising advice agriculture aid air air-conditioning alcohol aluminum ammonia amusement anger anxiety
+    amazement manure
     art asphalt aspirin attention bacon baggage ballet baseball basketball beauty bedtime beef beer bingo biology black bleach
     blood blue boredom bowling brandy brass bread breakfast breath bronze brown brunch butter cardboard cash cattle cement
     chalk chaos cheese chemistry chess childcare childhood china chocolate cinnamon citizenship clay clothing coal cocaine
@@ -92,7 +95,7 @@ MASS = frozenset(
     yogurt youth
     """.split()
 )
-MASS_ENDINGS = ("ness", "ism", "ics")
+MASS_ENDINGS = ("ness", "ism", "ics", "iculture")
 PLURALS = frozenset("cattle children feet geese men mice oxen people police staff teeth women clothes folk wolves".split())
 SINGULARS_IN_S = frozenset(
     """

@@ -1,5 +1,7 @@
 """The page in a real browser, against the real server on the built-in model: asking, picture, what if, comparing."""
 
+from typing import Any
+
 import pytest
 
 from serve.browser.acting import OFF, answered, as_percent, ask_typed, lit_facts, settled, shares

@@ -114,7 +114,7 @@ def faithfulness(
     weights = (
         file_fingerprint(run.folder / "model.safetensors") if (run.folder / "model.safetensors").is_file() else str(run.folder)
     )
-    store = Store(progress_file, fingerprint(weights, data.fingerprint, split, seed))
+    store = Store(progress_file, fingerprint(weights, data.fingerprint, split, seed, study.scorer.temperature))
     split_rows = _split_rows(study, store)
     rows = _explained_rows(study, usable, store, limit, limits)
     gaps = [store[key] for row in rows if (key := f"gap {row['question']}") in store]

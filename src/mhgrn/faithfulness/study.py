@@ -104,7 +104,7 @@ class Study:
             score=score,
             encoding=encoding,
             probabilities=(shares := probabilities(score, sizes)),
-            best=[best_choice(of_question) for of_question in shares],
+            best=[best_choice(of_question, self.scorer.temperature) for of_question in shares],
         )
 
     def explained(self, questions: Sequence[int]) -> Explained:

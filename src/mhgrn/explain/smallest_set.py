@@ -33,6 +33,7 @@ TIED = 1e-5  # numbers that differ by less are equal: the last digits of a score
 MORE = 2  # facts that a set may have more to restore what the graph gave
 THRIFTY = 500  # a question with more facts skips sizes at which
 HOPELESS = 0.6  # … the effects of the best facts add up to a smaller part of the effect that is wanted
+TRIES = 3  # … and removes at most so many times the number of sets of one size
 BEAM = 6  # sets of each size that are extended
 SINGLES = 16  # facts that sets are extended by
 NEVER = -1e6  # the effect of a fact that is not known or not allowed
@@ -304,6 +305,8 @@ def _levels(
     smallest: Set | None = None  # that carries the answer, but does not restore what the graph gave
     for level in range(1, most + 1):
         if smallest is not None and level > len(smallest) + MORE:
+            break
+        if is_thrifty and len(tried.without) > TRIES * width:
             break
         proposed = {tuple(sorted({*base, *unit})) for beam in beams.values() for base in beam for unit in units}
         proposed |= {tuple(sorted(singles[:level]))}

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from mhgrn.training.checks import explaining_memory_errors
 from mhgrn.training.distributed import Processes
 from mhgrn.training.evaluation import accuracy, as_data
 from mhgrn.training.examples import Examples
+from mhgrn.training.loggers import MetricLogger
 from mhgrn.training.metrics import Record
 from mhgrn.training.trainer import Trainer
 
@@ -54,6 +55,7 @@ def train(
     allow_download: bool = False,
     allow_pickle: bool = False,
     start_from: str | Path | None = None,
+    loggers: Sequence[MetricLogger] = (),
 ) -> Run:
     """Train a model and keep its best epoch on dev.
 
@@ -71,6 +73,7 @@ def train(
         allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
         start_from: The folder of a trained run whose weights are the initial ones. It has the same text encoder, relations and
             settings of the model; its questions and its graph may be others.
+        loggers: Receive the metrics while the training runs; see :mod:`mhgrn.training.loggers`.
 
     Returns:
         The trained run.
@@ -91,7 +94,7 @@ def train(
         return _train(data, config, folder, graph, force, processes, access, start)
     busy = f"another process is training in {folder}; wait for it, or name another folder."
     with locked(folder.with_name(f".{folder.name}.lock"), busy=busy):
-        return _train(data, config, folder, graph, force, processes, access, start)
+        return _train(data, config, folder, graph, force, processes, access, start, loggers)
 
 
 class _Access(NamedTuple):
@@ -129,12 +132,15 @@ def _train(
     processes: Processes,
     access: _Access,
     start: Path | None,
+    loggers: Sequence[MetricLogger] = (),
 ) -> Run:
     is_there = (folder / MARKER).is_file() and not force
     if is_there and read_about(folder).get("finished"):
         raise UserError(f"{folder} contains a trained run; name another folder, or replace it with --force.")
-    record = Record(config.training.tensorboard)
+    record = Record(config.training.tensorboard, loggers)
     graph = graph or data.load_graph()
+    for logger in loggers:
+        logger.start(config.identity())
     with explaining_memory_errors(config):
         run = _new_run(data, config, folder, graph, processes, access)
         if start is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mhgrn.io.atomic import append_text
 from mhgrn.progress import say
 from mhgrn.runs import METRICS
 from mhgrn.training.checkpoints import Place
+from mhgrn.training.loggers import MetricLogger
 
 BOARD = "tensorboard"
 NOT_CURVES = ("step", "epoch", "seconds")
@@ -18,7 +20,8 @@ NOT_CURVES = ("step", "epoch", "seconds")
 class Record:
     """Appends rows to ``metrics.jsonl`` and writes them for TensorBoard."""
 
-    def __init__(self, tensorboard: bool) -> None:
+    def __init__(self, tensorboard: bool, loggers: Sequence[MetricLogger] = ()) -> None:
+        self._loggers = loggers
         self._make_writer = _summary_writer() if tensorboard else None
         self._writer: Any = None
         self._waiting: list[dict[str, Any]] = []
@@ -39,6 +42,8 @@ class Record:
 
     def add(self, row: dict[str, Any], folder: Path, place: Place) -> None:
         place.log_bytes += append_text(folder / METRICS, json.dumps(row) + "\n")
+        for logger in self._loggers:
+            logger.log(_curves(row), row["step"])
         if self._make_writer is not None:
             self._waiting.append(row)
 
@@ -49,16 +54,26 @@ class Record:
         if self._writer is None:
             self._writer = self._make_writer(str(folder / BOARD), purge_step=self._from_step or None)
         for row in self._waiting:
-            part = "epoch" if "dev_accuracy" in row else "step"
-            for name, value in row.items():
-                if name not in NOT_CURVES and isinstance(value, int | float):
-                    self._writer.add_scalar(f"{part}/{name}", value, row["step"])
+            for name, value in _curves(row).items():
+                self._writer.add_scalar(name, value, row["step"])
         self._waiting.clear()
         self._writer.flush()
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+        for logger in self._loggers:
+            logger.close()
+
+
+def _curves(row: dict[str, Any]) -> dict[str, float]:
+    """The values of a row that are drawn as curves, by their names.
+
+    >>> _curves({"step": 3, "epoch": 1, "loss": 0.5, "dev_accuracy": 0.25})
+    {'epoch/loss': 0.5, 'epoch/dev_accuracy': 0.25}
+    """
+    part = "epoch" if "dev_accuracy" in row else "step"
+    return {f"{part}/{name}": value for name, value in row.items() if name not in NOT_CURVES and isinstance(value, int | float)}
 
 
 def _summary_writer() -> Any:

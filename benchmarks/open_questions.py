@@ -2,10 +2,10 @@
 
     python benchmarks/open_questions.py --kg GRAPH [--hops K] [--questions N] [--rounds N] [--json FILE]
 
-Topics are heads or tails of random facts, so that concepts with many facts are drawn often; attention is that of an untrained model, so that no relation is skipped and
-everything that K moves reach is ranked. The dense recursion multiplies the vectors of a batch of questions by one sparse matrix of
-torch for each relation and its reverse, weighted by attention, at every hop (as TransferNet does); it computes the same weights,
-which is checked. Text is encoded beforehand on both sides.
+Topics are heads or tails of random facts, so that concepts with many facts are drawn often. Attention is that of an untrained
+model, so that no relation is skipped and everything that K moves reach is ranked. The dense recursion multiplies the vectors of a
+batch of questions by one sparse matrix of torch for each relation and its reverse, weighted by attention, at every hop (as
+TransferNet does). It computes the same weights, which is checked. Text is encoded beforehand on both sides.
 """
 
 import argparse

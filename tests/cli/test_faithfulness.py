@@ -20,6 +20,9 @@ def test_tables_json_and_picture(here: Command, project: Project, tmp_path: Path
     assert found["explained"] == 4
     assert found["limited"] <= 1
     assert len(found["split_rows"]) == found["questions"]
+    deleted, off = found["robustness"]["edges deleted"]["100%"], found["robustness"]["without the graph"]["100%"]
+    assert off["accuracy"]["value"] == found["accuracy"]["without the graph"]["value"]
+    assert deleted["accuracy"]["low"] <= 1
     assert found["robustness"]["edges rewired"]["50%"]["accuracy"]["low"] <= 1
     assert not list(tmp_path.glob("*.partial"))
     few = here("faithfulness", project.run, "--methods", "gradient, attention", "--limit", "2", "--perturb", "0", "--json").out

@@ -47,7 +47,8 @@ class Faithfulness:
         dependence: How often the answer depends on the graph, over the split.
         agreement: How often the graph's own choice and the text's own choice are the answer, over the split.
         accuracy: With the graph, without it, and of the run beside it; empty if the right answers are not known.
-        robustness: perturbation → strength → ``accuracy`` and ``same`` (share of unchanged answers).
+        robustness: perturbation → strength → ``accuracy`` and ``same`` (share of unchanged answers); and the same questions
+            without the graph.
         completeness_gap: Mean distance between the sum of integrated gradients and the difference that they add up to.
         rows: The numbers of each explained question.
         split_rows: The dependence on the graph of each question of the split.
@@ -243,7 +244,8 @@ def _robustness(study: Study, store: Store, split_rows: Sequence[Row], count: in
                 scores = study.scores(sample, altered(name, strength), f"{name}, {strength:.0%}")
                 store.add_all({key: [int(chosen(score)) for score in scores]})
             found[name][f"{strength:.0%}"] = _answered(store[key], rows, study.seed)
-    return found
+    off = [row["answer_without_graph"] for row in rows]
+    return found | {"without the graph": {"100%": _answered(off, rows, study.seed)}}
 
 
 def _answered(answers: Sequence[int], rows: Sequence[Row], seed: int) -> dict[str, Interval]:

@@ -107,7 +107,10 @@ def _agreement(found: Faithfulness) -> str:
 def _robustness(found: Faithfulness) -> str:
     strengths = ["0%", *(f"{strength:.0%}" for strength in STRENGTHS)]
     kind = "accuracy" if found.accuracy else "same"
-    rows = [[name, *(of[strength][kind].percent() for strength in strengths)] for name, of in found.robustness.items()]
+    rows = [
+        [name, *(of[strength][kind].percent() if strength in of else "" for strength in strengths)]
+        for name, of in found.robustness.items()
+    ]
     what = "Accuracy" if kind == "accuracy" else "Unchanged answers"
     return f"{what} if facts of the graph are changed ({found.perturbed:,} questions):\n" + table(
         ["perturbation", *strengths], rows

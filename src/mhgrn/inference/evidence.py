@@ -14,7 +14,7 @@ from mhgrn.printing import printable, shortened
 
 HEADING = "Facts from a knowledge graph that may help with the question. Some may not be relevant."
 DIGITS = 4  # of scores
-ALIKE = 0.75  # share of common words from which on two sentences say the same
+ALIKE = 0.8  # share of common words from which on two sentences say the same
 FUNCTION_WORDS = DETERMINERS | PREPOSITIONS | {"is", "are", "be", "can"}
 _WORD = re.compile(r"\w+")
 

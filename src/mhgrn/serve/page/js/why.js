@@ -45,7 +45,7 @@ function shownEvidence(evidence, answer, switchOff) {
   const facts = evidence.facts.map((one) => shownFact(one.fact, one.sentence, several ? one.without : undefined, now, keys, "fact", switchOff));
   const these = several ? "these facts" : "this fact";
   const becomes = evidence.answer_without === answer.choice ? "" : `, the answer becomes “${evidence.answer_without}”`;
-  const said = [effect(`with only ${these}`, now, evidence.only), effect(`without ${these}`, now, evidence.without) + becomes];
+  const said = [effect(`With only ${these}`, now, evidence.only), effect(`without ${these}`, now, evidence.without) + becomes];
   const carries = evidence.sufficient && evidence.necessary;
   const shown = h(
     "li",

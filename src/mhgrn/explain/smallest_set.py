@@ -20,6 +20,7 @@ be missed; ``tests/explain/test_smallest_set.py`` compares with an exhaustive se
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -277,7 +278,8 @@ def search(judge: Judge, candidates: Candidates, width: int, most: int = MOST_FA
         effect = yield Request(np.ones((1, size), dtype=bool), gradient=True, everywhere=False)
         effect = effect.copy()
         best = [fact for fact in ranked(np.where(candidates.mine, effect, NEVER), SINGLES) if candidates.mine[fact]]
-        facts = [*best, *(fact for fact in candidates.facts if fact not in best)]
+        taking_turns = [fact for pair in zip_longest(best, candidates.facts) for fact in pair if fact is not None]
+        facts = list(dict.fromkeys(taking_turns))  # derivatives and attention propose different facts
     else:
         facts = list(candidates.facts)
     found = yield from _levels(tried, facts, walks, effect, candidates, width, most)

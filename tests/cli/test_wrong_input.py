@@ -393,7 +393,7 @@ QUESTION_CASES = [
         ("{root}/questions/inhouse_split_qids.txt", "nobody"),
     ),
     Case("ask: empty question", lambda p: ["ask", p.run, " ", "-c", "a", "-c", "b"], ("the question is empty",)),
-    Case("ask: no choice", lambda p: ["ask", p.run, "Where?"], ("at least two choices, this one has 0",)),
+    Case("ask: no choice", lambda p: ["ask", p.run, "Where?"], ("names no concept of the graph",)),
     Case("ask: one choice", lambda p: ["ask", p.run, "Where?", "-c", "a"], ("at least two choices, this one has 1",)),
     Case("ask: empty choice", lambda p: ["ask", p.run, "Where?", "-c", "a", "-c", " "], ("choice 2 is empty",)),
     Case("ask: a choice twice", lambda p: ["ask", p.run, "Where?", "-c", "a", "-c", "a"], ("'a' is given twice",)),

@@ -10,7 +10,7 @@ from typing import Any, Self
 from mhgrn.errors import UserError
 from mhgrn.printing import shortened
 from mhgrn.questions.datasets import Dataset
-from mhgrn.questions.fields import FieldNames, first, is_empty
+from mhgrn.questions.fields import FieldNames, first, is_empty, value_at
 from mhgrn.questions.question import LONGEST_CHOICE, Question, cleaned_text, row_id
 from mhgrn.questions.reader import Row, read_rows
 from mhgrn.questions.reading import SPLITS, read_splits, rows_of
@@ -70,11 +70,14 @@ def has_no_choices(source: Any, dataset: str | Path | None = None) -> bool:
         return True
     if not isinstance(row, dict):
         return False
-    try:
-        declared.fields.choices_of(row)
-    except UserError:
-        return first(row, declared.fields.answers)[1] is not None
-    return False
+    places = [name for place in declared.fields.choices for name in ([place] if isinstance(place, str) else place)]
+    has_choices = any(value_at(row, name) is not None or ("*" in name and _has_column(row, name)) for name in places)
+    return not has_choices and first(row, declared.fields.answers)[1] is not None
+
+
+def _has_column(row: Row, name: str) -> bool:
+    start, _, end = name.partition("*")
+    return any(column.startswith(start) and column.endswith(end) for column in row)
 
 
 def open_splits(source: Any, dataset: str | Path | None = None) -> tuple[Dataset, dict[str, list[OpenQuestion]]]:

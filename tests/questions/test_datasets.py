@@ -326,7 +326,7 @@ def test_a_missing_file_is_named_with_its_split(tmp_path: Path) -> None:
         ("statement: apend", "key statement: input should be 'auto', 'fill-in-the-blank' or 'append', not 'apend'"),
         ("number_of_choices: 1", "key number_of_choices: "),
         ("number_of_choices: all", "or input should be 'any', not 'all'"),
-        ("format: xlsx", "key format: input should be auto or one of csv, json, jsonl, parquet, tsv, not 'xlsx'"),
+        ("format: xlsx", "key format: input should be auto or one of csv, json, jsonl, metaqa, parquet, tsv, not 'xlsx'"),
         ("delimiter: ';;'", "key delimiter: "),
         ("name: [a]", "key name: "),
         ("- a", "declarations are `key: value` lines"),

@@ -121,5 +121,27 @@ def test_the_relations_and_the_model_are_described(client: Client, served_qa: Qu
     assert model["graph"]["facts"] == served_qa.run.graph.fact_count
     assert 0 < model["accuracy"]["dev_accuracy"] < 1
     assert about["limits"]["choices"] == 100
-    assert about["open_questions"] is False
     assert str(served_qa.run.folder.parent) not in json.dumps(about)
+
+
+def test_questions_without_choices_are_ranked(client: Client, served_qa: QuestionAnswerer) -> None:
+    question = "Where would a child sit at a desk?"
+    reply = client.send("POST", "/v1/ask", {"question": question, "n": 4})
+    assert reply.status == 200
+    found, expected = reply.json()["ranking"], served_qa.rank(question, n=4).to_dict()["ranking"]
+    assert [one["concept"] for one in found["answers"]] == [one["concept"] for one in expected["answers"]]
+    assert found["candidates"] == expected["candidates"]
+    several = {"questions": [{"question": question, "n": 2}, {"question": "zzqx?"}]}
+    many = client.send("POST", "/v1/ask_many", several).json()["answers"]
+    assert len(many[0]["ranking"]["answers"]) == 2
+    assert many[1]["error"]["field"] == "question"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("facts", [["a", "IsA", "b"]]), ("graph", False), ("subgraph", True), ("contrast", "sea"), ("coverage", 0.9)],
+)
+def test_options_of_choices_are_refused_without_choices(client: Client, field: str, value: object) -> None:
+    reply = client.send("POST", "/v1/ask", {"question": "Where would a child sit at a desk?", field: value})
+    assert reply.status == 422
+    assert reply.json()["error"]["field"] == field

@@ -215,7 +215,7 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         """The models that are served, and the limits of requests."""
         _check_ready(service)
         limits = vars(service.settings.limits)
-        return JsonResponse({"models": [one.about() for one in service.models.values()], "limits": limits, "open_questions": False})
+        return JsonResponse({"models": [one.about() for one in service.models.values()], "limits": limits})
 
     @app.get("/v1/examples", responses={200: {"model": schemas.ExamplesBody}, **PROBLEMS}, tags=["service"])
     async def examples() -> Response:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.errors import UserError
 from mhgrn.inference import Asked, QuestionAnswerer
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
@@ -52,6 +54,8 @@ class ServedModel:
         relation = self.graph.schema.relations[0].members[0].removeprefix("*")
         self.qa.answer_all([Asked(asked[0], facts=[("warm", relation, "up")], without=facts)])  # type: ignore[arg-type]
         self.qa.answer_all([Asked(asked[0], graph=False)])
+        with suppress(UserError):  # the graph may have none of the example's concepts
+            self.qa.rank(asked[0].stem)
         self.concepts("a", 1)
 
     def concepts(self, prefix: str, limit: int) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 
 from mhgrn.errors import UserError
-from mhgrn.inference import Asked
+from mhgrn.inference import Answer, Asked, WrongOption
 from mhgrn.inference.asked import stored_fact
 from mhgrn.printing import strict_json
 from mhgrn.serve.metrics import Metrics
@@ -30,12 +30,21 @@ class DeadlinePassed(Exception):
     """A question was not computed in time."""
 
 
+@dataclass(frozen=True)
+class AskedOpenly:
+    """A question without choices: concepts of the graph are ranked."""
+
+    question: str
+    n: int
+    paths: int
+
+
 @dataclass(eq=False)
 class Job:
     """A question that waits for its answer, the UTF-8 text of a JSON document."""
 
     model: ServedModel
-    asked: Asked
+    asked: Asked | AskedOpenly
     deadline: float  # by time.monotonic
     future: "asyncio.Future[bytes]"
     is_dropped: bool = False  # nobody waits for it any more
@@ -44,6 +53,16 @@ class Job:
     def finish(self, result: bytes | Exception) -> None:
         """Give the result to the event loop that waits for it. Called by another thread."""
         self.future.get_loop().call_soon_threadsafe(self._set, result)
+
+    def answer(self) -> Answer:
+        """Compute the answer to this question alone."""
+        asked, qa = self.asked, self.model.qa
+        if isinstance(asked, Asked):
+            return qa.answer_all([asked])[0]
+        try:
+            return qa.rank(asked.question, asked.n, asked.paths)
+        except UserError as error:
+            raise WrongOption("question", str(error)) from None
 
     def _set(self, result: bytes | Exception) -> None:
         if self.future.done():
@@ -166,29 +185,30 @@ class Worker:
         return True
 
     def _compute(self, jobs: list[Job]) -> None:
-        """Compute jobs together; those that add facts to the graph one at a time, since each has a graph of its own."""
-        together = []
+        """Compute jobs together. One at a time: those that add facts to the graph, since each has a graph of its own, and
+        questions without choices, whose candidates are proposed first."""
+        together: list[tuple[Job, Asked]] = []
         for job in jobs:
-            if job.asked.facts:
+            if isinstance(job.asked, AskedOpenly) or job.asked.facts:
                 self._compute_alone(job)
-            elif self._is_valid(job):
-                together.append(job)
+            elif self._is_valid(job, job.asked):
+                together.append((job, job.asked))
         if len(together) == 1:
-            self._compute_alone(together[0])
+            self._compute_alone(together[0][0])
         elif together:
             try:
-                answers = together[0].model.qa.answer_all([job.asked for job in together])
+                answers = together[0][0].model.qa.answer_all([asked for _, asked in together])
             except Exception:  # one of them is the cause, and fails alone
-                for job in together:
+                for job, _ in together:
                     self._compute_alone(job)
                 return
-            for job, answer in zip(together, answers, strict=True):
+            for (job, _), answer in zip(together, answers, strict=True):
                 job.batch = len(together)
                 job.finish(_json(answer.to_dict()))
 
-    def _is_valid(self, job: Job) -> bool:
+    def _is_valid(self, job: Job, asked: Asked) -> bool:
         try:
-            for fact in job.asked.without:
+            for fact in asked.without:
                 stored_fact(job.model.graph, fact)
         except UserError as error:
             job.finish(error)
@@ -198,7 +218,7 @@ class Worker:
     def _compute_alone(self, job: Job) -> None:
         job.batch = 1
         try:
-            job.finish(_json(job.model.qa.answer_all([job.asked])[0].to_dict()))
+            job.finish(_json(job.answer().to_dict()))
         except UserError as error:
             job.finish(error)
         except Exception as error:

@@ -24,9 +24,12 @@ class AskBody(_Body):
     """A question, changes of the graph for this answer, and what the answer should contain."""
 
     question: str = Field(min_length=1, max_length=LIMITS.question, pattern=r"\S", examples=["Where would a child sit at a desk?"])
-    choices: list[Choice] = Field(
-        min_length=2, max_length=LIMITS.choices, description="distinct texts", examples=[["schoolroom", "patio", "bus"]]
+    choices: Annotated[list[Choice], Field(min_length=2, max_length=LIMITS.choices)] | None = Field(
+        None,
+        description="distinct texts; null: concepts of the graph are ranked, without changes of the graph",
+        examples=[["schoolroom", "patio", "bus"]],
     )
+    n: int = Field(10, ge=1, le=LIMITS.ranked, description="number of answers to a question without choices")
     facts: Facts = Field([], description="facts to add to the graph for this answer")
     without: Facts = Field([], description="facts of the graph to leave out for this answer")
     graph: bool = Field(True, description="false: answer without the graph")
@@ -128,6 +131,23 @@ class EvidenceSetBody(BaseModel):
     summary: str
 
 
+class RankedPathBody(BaseModel):
+    text: str
+    share: float
+    sentences: list[str]
+
+
+class RankedAnswerBody(BaseModel):
+    concept: str
+    probability: float
+    paths: list[RankedPathBody]
+
+
+class RankingBody(BaseModel):
+    answers: list[RankedAnswerBody]
+    candidates: int = Field(description="number of concepts that were ranked")
+
+
 class AnswerBody(BaseModel):
     """The JSON of `mhgrn ask --json`."""
 
@@ -148,6 +168,7 @@ class AnswerBody(BaseModel):
     abstained: bool | None = Field(None, description="the confidence is below abstain_below")
     coverage: float | None = None
     prediction_set: list[str] | None = Field(None, description="the choices within coverage, most probable first")
+    ranking: RankingBody | None = Field(None, description="the best answers to a question without choices")
 
 
 class AnswersBody(BaseModel):
@@ -207,7 +228,6 @@ class ModelBody(BaseModel):
 class ModelsBody(BaseModel):
     models: list[ModelBody]
     limits: dict[str, int]
-    open_questions: bool
 
 
 class ExampleBody(BaseModel):

@@ -13,11 +13,12 @@ from mhgrn.questions.question import Question
 from mhgrn.serve.gate import Log
 from mhgrn.serve.metrics import Metrics
 from mhgrn.serve.models import ServedModel
-from mhgrn.serve.queue import Job, Worker
+from mhgrn.serve.queue import AskedOpenly, Job, Worker
 from mhgrn.serve.schemas import AskBody
 from mhgrn.serve.settings import ServeSettings
 
 Load = Callable[[], Mapping[str, ServedModel]]
+WITH_CHOICES = ("facts", "without", "graph", "subgraph", "contrast", "abstain_below", "coverage")  # not without choices
 
 
 class Service:
@@ -74,14 +75,22 @@ class Service:
         Raises:
             UserError: It is not a question.
         """
-        options: dict[str, Any] = body.model_dump(exclude={"question", "choices", "model"})
-        try:
-            question = Question.asked(body.question, body.choices)
-        except UserError as error:
-            raise WrongOption("question" if str(error).startswith("the question") else "choices", str(error)) from None
-        asked = Asked(question, **options)
         deadline = time.monotonic() + self.settings.deadline
-        return Job(self.model(body.model), asked, deadline, asyncio.get_running_loop().create_future())
+        return Job(self.model(body.model), _asked(body), deadline, asyncio.get_running_loop().create_future())
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self.worker.submit(jobs)
+
+
+def _asked(body: AskBody) -> Asked | AskedOpenly:
+    if body.choices is None:
+        for name in WITH_CHOICES:
+            if getattr(body, name) != AskBody.model_fields[name].default:
+                raise WrongOption(name, f"{name} is for questions with choices; give choices.")
+        return AskedOpenly(body.question, body.n, body.paths)
+    options: dict[str, Any] = body.model_dump(exclude={"question", "choices", "model", "n"})
+    try:
+        question = Question.asked(body.question, body.choices)
+    except UserError as error:
+        raise WrongOption("question" if str(error).startswith("the question") else "choices", str(error)) from None
+    return Asked(question, **options)

@@ -15,6 +15,7 @@ class Limits:
     facts: int = 100  # added, and as many left out
     name: int = 200  # characters of a concept or relation
     paths: int = 100
+    ranked: int = 30  # answers to a question without choices
     questions: int = 50  # of ask_many
     body: int = 1 << 18  # bytes
 

@@ -54,13 +54,26 @@ class TestAsking:
         assert page.inner_text("#answer .asked") == question
         assert page.get_by_label("Question", exact=True).input_value() == question
 
-    def test_without_choices_the_field_says_that_they_are_needed(self, new_page):
+    def test_without_choices_the_model_proposes_them(self, new_page):
         page = new_page()
-        assert "at least two choices" in page.inner_text("#choices-hint")
-        page.get_by_label("Question", exact=True).fill("Where does a fish live?")
+        assert "at least two choices, or none" in page.inner_text("#choices-hint")
+        page.get_by_label("Question", exact=True).fill("Where would a child sit at a desk?")
         page.get_by_role("button", name="Ask", exact=True).click()
-        assert page.inner_text("#choices-error").startswith("Choices are needed.")
-        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Choice 1"
+        page.locator("#answer .bars li").nth(5).wait_for()
+        assert "The model proposed these: the best 6 of" in page.inner_text("#choices-hint")
+        proposed = [page.get_by_label(f"Choice {i}", exact=True).input_value() for i in range(1, 7)]
+        assert all(proposed)
+        assert page.inner_text("#answer .verdict strong") in proposed
+        assert page.url.count("c=") == 6  # a link reproduces the view
+
+    def test_one_choice_and_unknown_concepts_are_refused_at_their_fields(self, new_page):
+        page = new_page()
+        page.get_by_label("Question", exact=True).fill("zzqx?")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.locator("#question-error", has_text="names no concept of the graph").wait_for()
+        page.get_by_label("Choice 1", exact=True).fill("sea")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        assert page.inner_text("#choices-error").startswith("One choice is not enough.")
         assert page.locator("#answering").is_hidden()
 
     def test_empty_question_and_repeated_choices_are_refused_at_their_fields(self, new_page):

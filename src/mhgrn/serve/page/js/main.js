@@ -23,6 +23,8 @@ import { asSentence, count, factKey, factSentence, percent, sameFact } from "./w
 /** @typedef {import("./types.js").Service} Service */
 /** @typedef {import("./state.js").View} View */
 
+const PROPOSED = 6; // choices of a question without choices
+
 class Page {
   constructor() {
     this.api = new Api(askToken);
@@ -70,8 +72,9 @@ class Page {
   async restore() {
     const view = fromFragment(window.location.hash);
     this.form.fill(view.question, view.choices, view.model);
-    if (view.question) await this.go(view, { record: false });
-    else this.close();
+    if (!view.question) this.close();
+    else if (view.choices.length) await this.go(view, { record: false });
+    else await this.propose(view.question, view.model);
   }
 
   close() {
@@ -83,10 +86,30 @@ class Page {
 
   /** A new question drops the changes; new choices keep them. @param {string} question @param {string[]} choices @param {string | null} model */
   async ask(question, choices, model) {
+    if (!choices.length) return this.propose(question, model);
     const kept = question === this.view.question ? this.view : EMPTY;
     const versus = kept.versus !== null && choices.includes(kept.versus) ? kept.versus : null;
     const beside = kept.beside === model ? null : kept.beside;
     await this.go({ ...kept, question, choices, model, versus, beside });
+  }
+
+  /** The best concepts of the graph become the choices of a question without choices. @param {string} question @param {string | null} model */
+  async propose(question, model) {
+    this.asking.abort();
+    const asking = (this.asking = new AbortController());
+    this.working(true);
+    this.form.complain();
+    try {
+      const { ranking } = await this.api.ask({ question, model, n: PROPOSED }, asking.signal);
+      if (asking.signal.aborted || !ranking) return;
+      const choices = ranking.answers.map(({ concept }) => concept);
+      await this.go({ ...EMPTY, question, choices, model }, { fill: true });
+      this.form.tell(`The model proposed these: the best ${choices.length} of ${ranking.candidates} concepts of the graph. Change them as you like.`);
+    } catch (error) {
+      if (!asking.signal.aborted) this.complain(error);
+    } finally {
+      if (this.asking === asking) this.working(false);
+    }
   }
 
   /** @param {Fact} fact */

@@ -4,7 +4,7 @@ import { h, put } from "./dom.js";
 
 /** @typedef {import("./types.js").Service} Service */
 
-const NEEDED = "Give at least two choices. The model chooses between them.";
+const HINT = "Give at least two choices, or none: then the model proposes the best concepts of its graph.";
 
 export class QuestionForm {
   /**
@@ -24,7 +24,7 @@ export class QuestionForm {
     });
     this.questionError = h("p", { class: "error", id: "question-error" });
     this.choices = h("ol", { class: "choices" });
-    this.choicesHint = h("p", { class: "hint", id: "choices-hint" }, NEEDED);
+    this.choicesHint = h("p", { class: "hint", id: "choices-hint" }, HINT);
     this.choicesError = h("p", { class: "error", id: "choices-error" });
     this.more = h("button", { type: "button", class: "quiet", click: () => this.addChoice().focus() }, "+ Add a choice");
     this.model = h("select", { id: "model" });
@@ -56,7 +56,6 @@ export class QuestionForm {
   /** @param {Service} service */
   use(service) {
     this.service = service;
-    if (service.open_questions) this.choicesHint.textContent = "Without choices, the best answers are ranked.";
     this.modelRow.hidden = service.models.length < 2;
     put(this.model, ...service.models.map(({ name }) => h("option", { value: name }, name)));
     this.question.maxLength = service.limits.question;
@@ -66,11 +65,17 @@ export class QuestionForm {
   /** @param {string} question @param {string[]} choices @param {string | null} [model] */
   fill(question, choices, model = null) {
     this.question.value = question;
+    this.tell(HINT);
     put(this.choices);
     for (const choice of choices) this.addChoice(choice);
     while (this.inputs().length < 2) this.addChoice();
     if (this.service) this.model.value = model ?? this.service.models[0]?.name ?? "";
     this.complain();
+  }
+
+  /** Say something about the choices. @param {string} text */
+  tell(text) {
+    this.choicesHint.textContent = text;
   }
 
   inputs() {
@@ -141,7 +146,7 @@ export class QuestionForm {
     const repeated = choices.find((choice, i) => choices.indexOf(choice) < i);
     this.complain();
     if (!question) this.complain("Type a question first.", "question");
-    else if (choices.length < 2 && !this.service?.open_questions) this.complain("Choices are needed. Type at least two.", "choices");
+    else if (choices.length === 1) this.complain("One choice is not enough. Type another one, or leave all empty.", "choices");
     else if (repeated !== undefined) this.complain(`The choice “${repeated}” is given twice.`, "choices");
     else this.ask(question, choices, this.service && this.service.models.length > 1 ? this.model.value : null);
   }

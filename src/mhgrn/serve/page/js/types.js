@@ -14,8 +14,9 @@
  *   answer_without_graph: string, summary: string}} Evidence
  * @typedef {{question: string, choice: string, probabilities: Record<string, number>, paths: Path[],
  *   concepts: {question: string[], choices: Record<string, string[]>}, notes: string[],
- *   masses: Record<string, number> | null, without_graph: number | null, evidence: Evidence | null, subgraph?: Subgraph, contrast?: Contrast | null}} Answer
- * @typedef {{question: string, choices: string[], facts?: Fact[], without?: Fact[], graph?: boolean, paths?: number,
+ *   masses: Record<string, number> | null, without_graph: number | null, evidence: Evidence | null, subgraph?: Subgraph, contrast?: Contrast | null,
+ *   ranking?: {answers: {concept: string, probability: number}[], candidates: number}}} Answer
+ * @typedef {{question: string, choices?: string[], n?: number, facts?: Fact[], without?: Fact[], graph?: boolean, paths?: number,
  *   by?: "evidence" | "attention", effects?: boolean, subgraph?: boolean, contrast?: string | null, model?: string | null}} Asked
  * @typedef {{name: string, label: string, facts: number}} Concept
  * @typedef {{name: string, sentence: string}} Relation
@@ -24,7 +25,7 @@
  *   graph: {concepts: number, facts: number, relations: number, fingerprint: string},
  *   training: Record<string, unknown>, accuracy: Record<string, unknown>}} Model
  * @typedef {{question: number, choice: number, choices: number, facts: number, body: number}} Limits
- * @typedef {{models: Model[], limits: Limits, open_questions: boolean}} Service
+ * @typedef {{models: Model[], limits: Limits}} Service
  *
  * The answers that a view shows: without changes, with them (null if there are none), and of the model beside it.
  * @typedef {{before: Answer, now: Answer, beside: Answer | null}} Answers

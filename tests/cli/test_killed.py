@@ -233,6 +233,7 @@ def test_training_replaces_the_partial_folder_of_a_killed_process(own: Project, 
     assert trained.code == 0, trained
     assert not left.exists()
     assert {path.name for path in own.run.iterdir()} == {
+        "calibration.json",
         "checksums.json",
         "config.yaml",
         "metrics.jsonl",

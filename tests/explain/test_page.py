@@ -24,9 +24,11 @@ def test_the_python_example_runs_and_the_json_has_the_keys_of_the_table(
 ) -> None:
     train(small_data, Config.of({"training": {"epochs": 1}, "features": "random"}), tmp_path / "run", starter_graph)
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    of_evidence, of_walks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
-    exec(block, names)  # the page's own text
+    exec(of_evidence, names)  # the page's own text
+    assert len(capsys.readouterr().out.splitlines()) == len(names["evidence"].facts) + 2  # type: ignore[attr-defined]
+    exec(of_walks, names)
     best, uses = names["best"], names["uses"]
     assert isinstance(best, BestPaths)
     assert len(capsys.readouterr().out.splitlines()) == len(best.walks) > 0
@@ -35,7 +37,7 @@ def test_the_python_example_runs_and_the_json_has_the_keys_of_the_table(
     assert len(names["drawn"]) == 100  # type: ignore[arg-type]
     answer = names["qa"].ask(*names["asked"], attention=True).to_dict()  # type: ignore[attr-defined,misc]
     keys = [key for row in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)]
-    assert sorted(keys) == sorted(answer)
+    assert sorted(keys) == sorted([*answer, "sources"])  # which graphs with provenance have
     (row,) = re.findall(r"^\| `paths` \|(.*)$", PAGE, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == set(answer["paths"][0])
     json.dumps(answer, allow_nan=False)

@@ -12,14 +12,17 @@ import mhgrn
 from batched_answers import assert_batches_equal_single_answers, assert_equal
 from mhgrn.config import Config
 from mhgrn.errors import UserError
+from mhgrn.explain import QuestionFacts
 from mhgrn.explain.smallest_set import ranked
 from mhgrn.inference import Answer, Asked, EvidenceSet, FactMasks, QuestionAnswerer, SupportingFact
+from mhgrn.inference.evidence_set import in_reading_order
 from mhgrn.inference.searching import fact_gradient
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import Fact
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_questions
 from mhgrn.starter import HERE
+from mhgrn.subgraphs.extract import ANSWER, OTHER, QUESTION, Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.loop import train
 
@@ -148,3 +151,12 @@ def test_the_way_of_explaining_is_checked(qa: QuestionAnswerer) -> None:
         qa.ask("Where?", ["sea", "tree"], by="effort")
     assert qa.ask("Where does a fish live?", ["sea", "tree"], by="attention").evidence is None
     assert qa.ask("Where does a fish live?", ["sea", "tree"], effects=False).evidence is None
+
+
+def test_facts_are_read_from_the_question_on() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    chain = Subgraph(np.array([4, 2, 9]), np.array([QUESTION, ANSWER, OTHER]), np.array([2, 0]), np.array([0, 0]), np.array([1, 2]))
+    facts = QuestionFacts.of([chain, Subgraph(none, none, none, none, none)], symmetric=())
+    assert facts.facts.tolist() == [[4, 0, 9], [9, 0, 2]]
+    assert in_reading_order([1, 0], facts) == [0, 1]  # whatever their effects
+    assert in_reading_order([1], facts) == [1]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def with_client(folder: Path, use: Callable[[Any], Awaitable[None]]) -> None:
             async with mcp.Client(parameters) as client:
                 await use(client)
 
-    anyio.run(main)
+    with ThreadPoolExecutor(1) as pool:  # the tests of the page leave an event loop in this thread
+        pool.submit(anyio.run, main).result()
 
 
 def test_a_client_uses_every_tool(graph: KnowledgeGraph) -> None:

@@ -316,7 +316,7 @@ class QuestionAnswerer(Shareable):
 
     def _answers(self, read: Read) -> list[Answer]:
         decoded = [self._decode(read, q) for q in range(len(read.asked))]
-        if self.run.model.graph_encoder.uses_graph:
+        if self.run.model.graph_encoder.uses_graph and any(asked.effects for asked in read.asked):
             decoded = self._with_evidence(read, self._with_effects(read, decoded))
         return [self._to_answer(read, q, found) for q, found in enumerate(decoded)]
 

@@ -9,6 +9,7 @@ from mhgrn.explain.smallest_set import MOST_FACTS
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.kg.sentences import fact_sentence
 from mhgrn.printing import printable
+from mhgrn.subgraphs.extract import QUESTION
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class EvidenceSet:
     """The smallest set of facts that carries an answer; see :mod:`mhgrn.explain.smallest_set`.
 
     Args:
-        facts: The facts, the one with the largest effect alone first.
+        facts: The facts in reading order, from the question's concepts on; then the one with the largest effect alone first.
         dependent: Whether the answer depends on the graph: without the graph it changes, or its probability moves by more than 0.1.
         sufficient: Whether with only these facts the answer stays the same.
         necessary: Whether without these facts the answer changes or loses more than half of what the graph gave.
@@ -91,10 +92,11 @@ def evidence_set(found: SmallestSet, facts: QuestionFacts, graph: KnowledgeGraph
     """A set of facts by name; ``names`` has those of the choices. Every fact is checked against the graph."""
     is_opposed = found.dependent and not found.carries and found.probability < found.without_graph
     shown = [] if is_opposed or not found.dependent else found.facts
+    without = dict(zip(found.facts, found.without_each, strict=True))
     named = []
-    for number, without in zip(shown, found.without_each, strict=False):
+    for number in in_reading_order(shown, facts):
         fact = _named(graph, facts.facts[number].tolist())
-        named.append(SupportingFact(fact, fact_sentence(graph.schema, fact), without))
+        named.append(SupportingFact(fact, fact_sentence(graph.schema, fact), without[number]))
     return EvidenceSet(
         facts=named,
         dependent=found.dependent,
@@ -108,6 +110,18 @@ def evidence_set(found: SmallestSet, facts: QuestionFacts, graph: KnowledgeGraph
         answer_without_graph=names[found.answer_without_graph],
         summary=_summary(found, is_opposed, len(named)),
     )
+
+
+def in_reading_order(numbers: Sequence[int], facts: QuestionFacts) -> list[int]:
+    """Facts so that each one begins, where possible, at a concept of the question or of an earlier fact."""
+    known = {int(c) for one in facts.subgraphs for c, kind in zip(one.concepts, one.types, strict=True) if kind == QUESTION}
+    left, order = list(numbers), []
+    while left:
+        number = next((n for n in left if known & {int(facts.facts[n][0]), int(facts.facts[n][2])}), left[0])
+        left.remove(number)
+        order.append(number)
+        known |= {int(facts.facts[number][0]), int(facts.facts[number][2])}
+    return order
 
 
 def _named(graph: KnowledgeGraph, triple: list[int]) -> Fact:

@@ -5,7 +5,7 @@ list of its hop. The work is linear in the moves that leave the nodes of the hop
 attention of a hop is at most 1, so that weights only fall with the length of a walk.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,32 @@ from numpy.typing import NDArray
 from mhgrn.compiled.jit import kernel
 
 Array = NDArray[Any]
+
+
+class WalkGraph(NamedTuple):
+    """The moves of a graph, see :class:`~mhgrn.open.moves.Moves`."""
+
+    ptr: Array
+    target: Array
+    label: Array
+
+
+class WalkWays(NamedTuple):
+    """How walks are weighed, and which of them count."""
+
+    attention: Array  # [K, R] the weight of each label at each hop; moves with weight 0 are not followed
+    transition: Array  # [R, R] the weight of two consecutive labels, or [0, 0]: all 1
+    returns: bool  # whether walks may enter a topic
+    max_degree: int  # nodes with more moves, other than topics, are not left; 0: no limit
+
+
+class WalkPass(NamedTuple):
+    """What a forward pass writes."""
+
+    slot: Array  # [K + 1, N] the places of nodes; -1 everywhere before the pass
+    nodes: Array  # [K + 1, N] the nodes of each hop
+    mass: Array  # [K + 1, N · columns] their weights: one column, or one for each label of the last move
+    counts: Array  # [K + 1] the number of nodes of each hop
 
 
 @kernel
@@ -30,36 +56,19 @@ def _outgoing(mass: Array, place: int, columns: int, transition: Array, labels: 
 
 
 @kernel
-def walk_forward(
-    ptr: Array,
-    target: Array,
-    label: Array,
-    topics: Array,
-    start: Array,
-    attention: Array,
-    transition: Array,
-    returns: bool,
-    max_degree: int,
-    slot: Array,
-    nodes: Array,
-    mass: Array,
-    counts: Array,
-) -> int:
+def walk_forward(graph: WalkGraph, topics: Array, start: Array, ways: WalkWays, into: WalkPass) -> int:
     """Weigh all walks from the topics. Returns the number of moves that a cap or an attention of 0 left out.
 
     Args:
-        ptr, target, label: The moves, see :class:`~mhgrn.open.moves.Moves`.
+        graph: The moves.
         topics: Distinct concepts. [T]
         start: The weight of the walks that start at each topic. [T]
-        attention: The weight of each label at each hop; moves with weight 0 are not followed. [K, R]
-        transition: The weight of two consecutive labels [R, R], or [0, 0]: all 1.
-        returns: Whether walks may enter a topic.
-        max_degree: Nodes with more moves, other than topics, are not left. 0: no limit.
-        slot: -1 everywhere; holds the places of nodes afterwards. [K + 1, N]
-        nodes: Receives the nodes of each hop. [K + 1, N]
-        mass: Receives their weights; 0 for new nodes. One column, or one for each label of the last move. [K + 1, N · columns]
-        counts: Receives the number of nodes of each hop. [K + 1]
+        ways: How walks are weighed.
+        into: Receives nodes and weights.
     """
+    ptr, target, label = graph
+    attention, transition, returns, max_degree = ways
+    slot, nodes, mass, counts = into
     hops, labels = attention.shape
     columns = labels if len(transition) else 1
     out = np.zeros(labels)
@@ -144,30 +153,20 @@ def clear_slots(slot: Array, nodes: Array, counts: Array) -> None:
 
 @kernel
 def walk_backward(
-    ptr: Array,
-    target: Array,
-    label: Array,
-    attention: Array,
-    transition: Array,
-    returns: bool,
-    max_degree: int,
-    slot: Array,
-    nodes: Array,
-    mass: Array,
-    counts: Array,
-    grad: Array,
-    grad_attention: Array,
-    grad_transition: Array,
+    graph: WalkGraph, ways: WalkWays, made: WalkPass, grad: Array, grad_attention: Array, grad_transition: Array
 ) -> None:
     """The gradient of :func:`walk_forward`.
 
     Args:
-        ptr, target, label, attention, transition, returns, max_degree: As in the forward pass.
-        slot, nodes, mass, counts: As the forward pass left them.
+        graph, ways: As in the forward pass.
+        made: As the forward pass left it.
         grad: The gradient of ``mass``, of its sum over columns where only that is read. Receives that of ``mass[0]``. Same shape.
         grad_attention: Receives the gradient of the attention; zeros. [K, R]
         grad_transition: Receives the gradient of the transition; zeros. [R, R]
     """
+    ptr, target, label = graph
+    attention, transition, returns, max_degree = ways
+    slot, nodes, mass, counts = made
     hops, labels = attention.shape
     columns = labels if len(transition) else 1
     out, sums = np.zeros(labels), np.zeros(labels)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mhgrn.compiled.pool import Pool
 from mhgrn.compiled.threads import parallel_for
-from mhgrn.open.kernels import clear_slots, read_lengths, walk_backward, walk_forward
+from mhgrn.open.kernels import WalkGraph, WalkPass, WalkWays, clear_slots, read_lengths, walk_backward, walk_forward
 from mhgrn.open.moves import Moves
 
 Array = NDArray[Any]
@@ -54,6 +54,7 @@ class _Scratch:
         self.nodes = np.empty((hops + 1, concepts), dtype=np.int32)
         self.mass = np.empty((hops + 1, concepts * columns))
         self.counts = np.zeros(hops + 1, dtype=np.int64)
+        self.walked = WalkPass(self.slot, self.nodes, self.mass, self.counts)
         self.place_of = np.full(concepts, -1, dtype=np.int32)
         self.reached = np.empty(concepts, dtype=np.int32)
         self.weights = np.empty((concepts, hops))
@@ -76,6 +77,7 @@ class Walker:
 
     def __init__(self, moves: Moves, options: WalkOptions = WalkOptions()) -> None:
         self.moves, self.options = moves, options
+        self._graph = WalkGraph(moves.ptr, moves.target, moves.label)
         self._pools: dict[tuple[int, int], Pool[_Scratch]] = {}
 
     def reach(self, topics: Sequence[Array], attention: Tensor, transition: Tensor | None = None) -> Reached:
@@ -104,11 +106,11 @@ class Walker:
         return self._pools.setdefault((hops, columns), Pool(lambda: _Scratch(len(self.moves), hops, columns)))
 
     def _walk(self, scratch: _Scratch, topics: Array, attention: Array, transition: Array) -> int:
-        m, start = self.moves, np.full(len(topics), 1.0 / max(1, len(topics)))
-        s, o = scratch, self.options
-        of_graph = m.ptr, m.target, m.label
-        how = attention, transition, o.returns, o.max_degree
-        return int(walk_forward(*of_graph, topics, start, *how, s.slot, s.nodes, s.mass, s.counts))
+        start = np.full(len(topics), 1.0 / max(1, len(topics)))
+        return int(walk_forward(self._graph, topics, start, self._ways(attention, transition), scratch.walked))
+
+    def _ways(self, attention: Array, transition: Array) -> WalkWays:
+        return WalkWays(attention, transition, self.options.returns, self.options.max_degree)
 
     def forward(
         self, topics: Sequence[Array], attention: Array, transition: Array, concepts: list[Array], left_out: list[int]
@@ -139,7 +141,6 @@ class Walker:
         grad_attention, of_transition = np.zeros_like(attention), np.zeros((len(topics), *transition.shape))
         ptr = np.concatenate([[0], np.cumsum([len(found) for found in concepts])]).astype(np.int64)
         pool = self._pool(hops, columns)
-        m, o = self.moves, self.options
 
         def task(first: int, last: int) -> None:
             with pool.taken() as s:
@@ -151,10 +152,8 @@ class Walker:
                         rows = s.place_of[s.nodes[k, : s.counts[k]]]
                         grads[k, : s.counts[k] * columns] = np.repeat(grad[ptr[q] : ptr[q + 1], k - 1][rows], columns)
                     s.place_of[concepts[q]] = -1
-                    of_graph = m.ptr, m.target, m.label
-                    how = attention[q], transition, o.returns, o.max_degree
-                    of_pass = s.slot, s.nodes, s.mass, s.counts
-                    walk_backward(*of_graph, *how, *of_pass, grads, grad_attention[q], of_transition[q])
+                    ways = self._ways(attention[q], transition)
+                    walk_backward(self._graph, ways, s.walked, grads, grad_attention[q], of_transition[q])
                     clear_slots(s.slot, s.nodes, s.counts)
 
         parallel_for(task, len(topics))

@@ -65,7 +65,9 @@ def store_calibration(
     if isinstance(data, PreparedData):
         require_same_graph(run, data)
         asked = [data.questions[q] for q in data.answered_split(split)]
-        scores = split_scores(Examples(data, plain, device), split)
+        examples = Examples(data, plain, device)
+        examples.report_no_limit()
+        scores = split_scores(examples, split)
     else:
         asked = _answered(list(data))
         scores = _scores(QuestionAnswerer(plain, device), asked)

@@ -153,6 +153,10 @@ class Examples:
             text = text._replace(extra=self.likelihoods[statements].to(self.device))
         return text
 
+    def report_no_limit(self) -> None:
+        """Do not report the limit of the graph encoder, which was reported before."""
+        self._reported_limit = True
+
     def _report_limit(self, cut: Tensor) -> None:
         """Report, once, that a limit of the graph encoder applies."""
         if not self._reported_limit and cut.any():

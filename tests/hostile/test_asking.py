@@ -36,7 +36,7 @@ print(json.dumps(memory_of_asks(Path(root), *map(int, sizes))))
 """
 
 
-@pytest.mark.parametrize("sizes", [(50, 1_500, 1 << 20), pytest.param((4_000, 1_500), marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("sizes", [(100, 1_500, 1 << 20), pytest.param((4_000, 1_500), marks=pytest.mark.long)], ids=str)
 def test_memory_stays_level_over_many_long_questions(sizes: tuple[int, ...], tmp_path: Path) -> None:
     child = Forked(MEMORY, str(tmp_path / "folders"), *map(str, sizes))
     out, err = child.communicate()

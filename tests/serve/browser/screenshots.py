@@ -48,6 +48,7 @@ def _complete(page: Any) -> None:
 def _ask_without_choices(page: Any) -> None:
     page.get_by_label("Question", exact=True).fill("Where does a fish live?")
     page.get_by_role("button", name="Ask", exact=True).click()
+    page.locator("#answer .bars li").nth(5).wait_for()
 
 
 STATES = {

@@ -87,7 +87,7 @@ def _train_open(
     as_json: bool,
 ) -> None:
     from mhgrn.errors import UserError
-    from mhgrn.open.training import train_open
+    from mhgrn.training.open import train_open
 
     if config.task != "open":
         raise UserError(f"{data.folder} holds questions without choices; add --set task=open.")

@@ -112,35 +112,66 @@ def walk_forward(graph: WalkGraph, topics: Array, start: Array, ways: WalkWays, 
 
 
 @kernel
-def read_lengths(nodes: Array, mass: Array, counts: Array, columns: int, place_of: Array, reached: Array, weights: Array) -> int:
-    """Gather the weight of the walks of each length into every reached node. Returns the number of these nodes.
+def list_reached(nodes: Array, counts: Array, place_of: Array, reached: Array) -> int:
+    """List the nodes that walks of 1 … K moves end in, in the order in which they are found. Returns their number.
+
+    Args:
+        nodes, counts: Of :func:`walk_forward`.
+        place_of: -1 everywhere, before and after. [N]
+        reached: Receives the nodes. [N]
+    """
+    total = 0
+    for k in range(1, len(counts)):
+        for place in range(counts[k]):
+            node = nodes[k, place]
+            if place_of[node] < 0:
+                place_of[node] = 0
+                reached[total] = node
+                total += 1
+    for row in range(total):
+        place_of[reached[row]] = -1
+    return total
+
+
+@kernel
+def read_lengths(nodes: Array, mass: Array, counts: Array, columns: int, place_of: Array, reached: Array, weights: Array) -> None:
+    """Gather the weight of the walks of each length into every reached node.
 
     Args:
         nodes, mass, counts: Of :func:`walk_forward`.
         columns: Columns of ``mass``.
         place_of: -1 everywhere, before and after. [N]
-        reached: Receives the nodes that walks of 1 … K moves end in. [N]
-        weights: Receives the weights; [N, K] or more.
+        reached: The nodes that walks of 1 … K moves end in, in any order. [C]
+        weights: Receives the weights; zeros. [C, K]
     """
-    total = 0
-    hops = len(counts) - 1
-    for k in range(hops):
+    for row in range(len(reached)):
+        place_of[reached[row]] = row
+    for k in range(len(counts) - 1):
         for place in range(counts[k + 1]):
-            node = nodes[k + 1, place]
-            row = place_of[node]
-            if row < 0:
-                row = total
-                place_of[node] = row
-                reached[row] = node
-                weights[row, :hops] = 0.0
-                total += 1
             value = 0.0
             for c in range(columns):
                 value += mass[k + 1, place * columns + c]
-            weights[row, k] = value
-    for row in range(total):
+            weights[place_of[nodes[k + 1, place]], k] = value
+    for row in range(len(reached)):
         place_of[reached[row]] = -1
-    return total
+
+
+@kernel
+def spread_lengths(nodes: Array, counts: Array, columns: int, place_of: Array, reached: Array, grad: Array, grads: Array) -> None:
+    """The gradient of :func:`read_lengths`.
+
+    Args:
+        nodes, counts, columns, place_of, reached: As there.
+        grad: The gradient of the weights. [C, K]
+        grads: Receives the gradient of ``mass`` of the hops 1 … K.
+    """
+    for row in range(len(reached)):
+        place_of[reached[row]] = row
+    for k in range(len(counts) - 1):
+        for place in range(counts[k + 1]):
+            grads[k + 1, place * columns : (place + 1) * columns] = grad[place_of[nodes[k + 1, place]], k]
+    for row in range(len(reached)):
+        place_of[reached[row]] = -1
 
 
 @kernel

@@ -98,7 +98,7 @@ class OpenModel(nn.Module):
         attended = self.attend(vectors)
         reached = walker.reach(topics, attended.relations, attended.transition)
         question = torch.from_numpy(np.repeat(np.arange(len(topics)), np.diff(reached.ptr)))
-        weight = (reached.weights * attended.lengths[question]).sum(1)
+        weight = reached.by_lengths(attended.lengths)
         scores = self.beta.double() * weight.clamp_min(SMALLEST).log()
         concepts = torch.from_numpy(reached.concepts)
         if self.names is not None:

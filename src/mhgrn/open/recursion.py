@@ -17,7 +17,17 @@ from torch import Tensor
 
 from mhgrn.compiled.pool import Pool
 from mhgrn.compiled.threads import parallel_for
-from mhgrn.open.kernels import WalkGraph, WalkPass, WalkWays, clear_slots, read_lengths, walk_backward, walk_forward
+from mhgrn.open.kernels import (
+    WalkGraph,
+    WalkPass,
+    WalkWays,
+    clear_slots,
+    list_reached,
+    read_lengths,
+    spread_lengths,
+    walk_backward,
+    walk_forward,
+)
 from mhgrn.open.moves import Moves
 
 Array = NDArray[Any]
@@ -45,6 +55,11 @@ class Reached(NamedTuple):
     weights: Tensor  # [C, K] sum of α over the walks of each length, float64
     left_out: list[int]  # [Q] moves that the cap on degrees or an attention of 0 left out
 
+    def by_lengths(self, lengths: Tensor) -> Tensor:
+        """The weight of each concept, Σ_k λ_k W_ik, by the weights λ of lengths of each question. [Q, K] → [C]"""
+        parts = torch.split_with_sizes(self.weights, np.diff(self.ptr).tolist())  # slices would each have a gradient of full size
+        return torch.cat([weights @ own for weights, own in zip(parts, lengths, strict=True)])
+
 
 class _Scratch:
     """Arrays of one thread. ``slot`` and ``place_of`` are -1 between two questions."""
@@ -57,7 +72,6 @@ class _Scratch:
         self.walked = WalkPass(self.slot, self.nodes, self.mass, self.counts)
         self.place_of = np.full(concepts, -1, dtype=np.int32)
         self.reached = np.empty(concepts, dtype=np.int32)
-        self.weights = np.empty((concepts, hops))
 
 
 class Walker:
@@ -124,11 +138,11 @@ class Walker:
             with pool.taken() as s:
                 for q in range(first, last):
                     left_out[q] = self._walk(s, topics[q], attention[q], transition)
-                    count = read_lengths(s.nodes, s.mass, s.counts, columns, s.place_of, s.reached, s.weights)
+                    found = np.sort(s.reached[: list_reached(s.nodes, s.counts, s.place_of, s.reached)])
+                    weights[q] = np.zeros((len(found), hops))
+                    read_lengths(s.nodes, s.mass, s.counts, columns, s.place_of, found, weights[q])
                     clear_slots(s.slot, s.nodes, s.counts)
-                    order = np.argsort(s.reached[:count])
-                    concepts[q] = s.reached[:count][order].astype(np.int64)
-                    weights[q] = s.weights[:count][order]
+                    concepts[q] = found.astype(np.int64)
 
         parallel_for(task, len(topics))
         return np.concatenate([np.empty((0, hops)), *weights])
@@ -146,12 +160,9 @@ class Walker:
             with pool.taken() as s:
                 for q in range(first, last):
                     self._walk(s, topics[q], attention[q], transition)
-                    s.place_of[concepts[q]] = np.arange(len(concepts[q]), dtype=np.int32)
                     grads = np.zeros((hops + 1, int(s.counts.max()) * columns))
-                    for k in range(1, hops + 1):
-                        rows = s.place_of[s.nodes[k, : s.counts[k]]]
-                        grads[k, : s.counts[k] * columns] = np.repeat(grad[ptr[q] : ptr[q + 1], k - 1][rows], columns)
-                    s.place_of[concepts[q]] = -1
+                    own = grad[ptr[q] : ptr[q + 1]]
+                    spread_lengths(s.nodes, s.counts, columns, s.place_of, concepts[q], own, grads)
                     ways = self._ways(attention[q], transition)
                     walk_backward(self._graph, ways, s.walked, grads, grad_attention[q], of_transition[q])
                     clear_slots(s.slot, s.nodes, s.counts)

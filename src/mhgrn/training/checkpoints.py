@@ -6,21 +6,34 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mhgrn.config import Config, changed_settings
 from mhgrn.errors import UserError
 from mhgrn.io.stored import read_folder
 from mhgrn.io.tensors import check_tensors, parse_metadata, parse_tensors, save_tensors
 from mhgrn.printing import shortened
-from mhgrn.runs import FORMAT, MARKER, TEXT_PREFIX, Run
+from mhgrn.runs import FORMAT, MARKER, TEXT_PREFIX
+from mhgrn.text.encoder import TextEncoder
 
 CHECKPOINT = "checkpoint.safetensors"
 MODEL, OPTIMIZER, RANDOM = "model.", "optimiser.", "random"
+
+
+class Trained(Protocol):
+    """A run that is trained, on choices or on open questions."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def model(self) -> nn.Module: ...
+    @property
+    def encoder(self) -> TextEncoder: ...
 
 
 @dataclass
@@ -62,7 +75,7 @@ class Clock:
 
 
 def save_checkpoint(
-    run: Run, optimizer: torch.optim.Optimizer, scaler: Any, place: Place, randomness: Tensor, text_changed: bool
+    run: Trained, optimizer: torch.optim.Optimizer, scaler: Any, place: Place, randomness: Tensor, text_changed: bool
 ) -> None:
     """Write the checkpoint of ``run.folder``. The last one stays until this one is complete."""
     tensors = {MODEL + name: tensor for name, tensor in run.model.state_dict().items()}
@@ -77,7 +90,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    run: Run, optimizer: torch.optim.Optimizer, scaler: Any, last: Place, random_shape: tuple[int, int]
+    run: Trained, optimizer: torch.optim.Optimizer, scaler: Any, last: Place, random_shape: tuple[int, int]
 ) -> tuple[Place, Tensor]:
     """Restore a checkpoint. Returns the position and the random states of all processes.
 
@@ -131,7 +144,8 @@ def _checked_place(stored: dict[str, Any], last: Place) -> Place:
             raise ValueError(f"{name} is {shortened(getattr(place, name))}, but the training ends at {getattr(last, name)}")
     if place.best:
         accuracy, last_better = place.best["dev_accuracy"], place.best["last_better"]
-        if type(last_better) is not int or not 0 <= last_better < place.epoch or not 0 <= accuracy <= 1:
+        measured = accuracy, place.best.get("dev_mrr", 0.0)
+        if type(last_better) is not int or not 0 <= last_better < place.epoch or not all(0 <= one <= 1 for one in measured):
             raise ValueError(f"its best epoch is {shortened(place.best)}")
     return place
 

@@ -146,7 +146,7 @@ def _train(
         if start is not None:
             run.about["started_from"] = run.load_weights(start)
         if is_there:
-            _check_same(folder, run.about)
+            check_same(folder, run.about)
             is_there = (folder / CHECKPOINT).is_file()  # if it was stopped before its first checkpoint, it starts over
         with processes.main_first():  # the others load the files that it writes
             examples = Examples(data, run, processes.device)
@@ -162,7 +162,7 @@ def _train(
             if partial is not None:
                 write_text(partial / "config.yaml", config.to_yaml())
                 write_marker(partial / MARKER, run.about)
-            with _threads(config.training.threads):
+            with training_threads(config.training.threads):
                 if parameter_count(run.model):
                     _fit(Trainer(examples, processes, folder, record), is_there)
                 elif processes.is_main:
@@ -194,7 +194,7 @@ def _fit(trainer: Trainer, is_there: bool) -> None:
 def _calibrate(run: Run, data: PreparedData, processes: Processes) -> None:
     """Calibrate the best model on dev. The run is finished: an interruption loses only this."""
     try:
-        with explaining_memory_errors(run.config), _threads(run.config.training.threads):
+        with explaining_memory_errors(run.config), training_threads(run.config.training.threads):
             found = store_calibration(run, data, "dev", processes.device)
     except KeyboardInterrupt:
         say(f"{run.folder} is trained, but not calibrated; calibrate it with `mhgrn calibrate {run.folder}`.")
@@ -236,7 +236,8 @@ def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeG
     return Run(folder, about, config, graph, encoder, features, model.to(processes.device), untrained, likelihood=likelihood)
 
 
-def _check_same(folder: Path, about: dict[str, Any]) -> None:
+def check_same(folder: Path, about: dict[str, Any]) -> None:
+    """Refuse to resume an unfinished run with other settings, data or weights."""
     before = read_about(folder)
     if different := differences(before, about):
         more = f", and {len(different) - 3} more" if len(different) > 3 else ""
@@ -250,7 +251,8 @@ def _check_same(folder: Path, about: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def training_threads(count: int | None) -> Iterator[None]:
+    """Compute with so many threads; None: with all."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -6,7 +6,15 @@ from mhgrn.explain.fact_sets import QuestionFacts
 from mhgrn.explain.paths import ReasoningPath, decode_walks, to_path
 from mhgrn.explain.smallest_set import SmallestSet
 from mhgrn.explain.walk_graph import Mask
-from mhgrn.explain.walks import BestPaths, EdgeMarginals, WalkDistribution, attends_to_walks
+from mhgrn.explain.walks import (
+    BestPaths,
+    EdgeMarginals,
+    WalkDistribution,
+    attends_to_walks,
+    layer_marginals,
+    named_fact,
+    pool_of,
+)
 from mhgrn.nn.walks import Walk
 
 __all__ = [
@@ -26,6 +34,9 @@ __all__ = [
     "decode_walks",
     "effects",
     "empty_subgraph",
+    "layer_marginals",
+    "named_fact",
+    "pool_of",
     "to_path",
     "without_facts",
 ]

@@ -20,8 +20,9 @@ layer below have gathered; :func:`mhgrn.explain.decode_walks` joins the walks of
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -122,7 +123,7 @@ class WalkDistribution:
         self.walks = float(share[reached].sum())  # the probability that there is a walk
         self.no_path = float(share[~reached].sum())  # … that the length attended to has none
         self.itself = float(sum(mass * self.lengths[node][0] for node, mass in pool.items()))  # … that an entity stands for itself
-        self.circles = self._circles(np.where(reached, share, 0.0), log_d)  # … of a walk that passes through its end before
+        self._reached_share, self._log_d = np.where(reached, share, 0.0), log_d
 
     @classmethod
     def of(cls, encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool = False) -> Self:
@@ -134,13 +135,8 @@ class WalkDistribution:
             graph: number of the graph in the batch.
             first_head: use the attention of head 0 instead of the mean of all heads, as the published code does.
         """
-        if not attends_to_walks(encoding) or encoding.pooled is None or encoding.attention is None:
-            raise UserError("this model attends to no walks of a graph; there is nothing to explain by them.")
-        mine = (batch.batch[encoding.pooled] == graph).nonzero()[:, 0]
-        attention = encoding.attention[mine].detach().double()
-        mass = attention[:, 0] if first_head else attention.mean(1)
-        mass = mass / mass.sum()  # remove rounding errors of float32
-        return cls(encoding.traces[-1], batch, graph, dict(zip(encoding.pooled[mine].tolist(), mass.tolist(), strict=True)))
+        pool = pool_of(encoding, batch, graph, first_head)
+        return cls(encoding.traces[-1], batch, graph, pool)
 
     @property
     def masses(self) -> dict[str, float]:
@@ -148,9 +144,10 @@ class WalkDistribution:
         themselves; they sum to 1."""
         return {"walks": self.walks - self.circles, "circles": self.circles, "no_path": self.no_path, "itself": self.itself}
 
-    def _circles(self, share: Floats, log_d: Floats) -> float:
-        """Return the mass of walks that pass through their end before they end there, or over an edge from a node to itself."""
-        g, total = self._graph, 0.0
+    @cached_property
+    def circles(self) -> float:
+        """The mass of walks that pass through their end before they end there, or over an edge from a node to itself."""
+        g, share, log_d, total = self._graph, self._reached_share, self._log_d, 0.0
         for node in np.flatnonzero(share.sum(0)).tolist():
             elsewhere = np.where(np.arange(g.size) == node, -np.inf, self._start)
             into, _ = self._forward(elsewhere, g.leads_away(node))
@@ -249,6 +246,18 @@ class WalkDistribution:
         by_hop = [np.exp(b + (self._delta + after)[g.edge_state]) for b, after in zip(before, behind, strict=True)]
         return EdgeMarginals(g.edges, np.stack(by_hop))
 
+    def starts(self, marginals: EdgeMarginals) -> dict[int, float]:
+        """Return the probability that the walk begins at a node, for every node where it may. A walk of length 0 begins at its end.
+
+        Args:
+            marginals: The result of :meth:`edge_marginals`.
+        """
+        g = self._graph
+        begins = np.bincount(g.source, marginals.by_hop[0], minlength=g.size)
+        for node, mass in self.pool.items():
+            begins[node - g.first] += mass * self.lengths[node][0]
+        return {node + g.first: float(begins[node]) for node in np.flatnonzero(begins).tolist()}
+
     def fact_uses(self, graph: KnowledgeGraph) -> dict[Fact, float]:
         """Return the expected number of uses of each fact, in either direction; the most used first."""
         marginals, batch = self.edge_marginals(), self.batch
@@ -340,6 +349,37 @@ def _search(search: Search, k: int, most_levels: int) -> tuple[list[_Ranked], in
         if levels >= most_levels and search.is_simple:
             return found, certain_down_to
         levels, seen_down_to = 4 * levels, certain_down_to
+
+
+def layer_marginals(traces: Sequence[LayerTrace], batch: GraphBatch, graph: int, pool: Mapping[int, float]) -> list[EdgeMarginals]:
+    """Return the marginals of each of several layers, the first layer first.
+
+    A walk of a layer goes on, backwards, where it begins: with a walk of the layer below that ends there. The joined walk is drawn
+    from the last layer down, so the pool of a layer is the distribution of the first node of the walk of the layer above.
+
+    Args:
+        traces: The attention of the layers, in order.
+        batch: The graphs.
+        graph: Number of the graph in the batch.
+        pool: The share of attention of each node that is pooled from the last layer.
+    """
+    found: list[EdgeMarginals] = []
+    for trace in reversed(traces):
+        walks = WalkDistribution(trace, batch, graph, pool)
+        found.insert(0, walks.edge_marginals())
+        pool = walks.starts(found[0])
+    return found
+
+
+def pool_of(encoding: GraphEncoding, batch: GraphBatch, graph: int, first_head: bool = False) -> dict[int, float]:
+    """Return the share of attention of each pooled node of a graph; arguments as in :meth:`WalkDistribution.of`."""
+    if not attends_to_walks(encoding) or encoding.pooled is None or encoding.attention is None:
+        raise UserError("this model attends to no walks of a graph; there is nothing to explain by them.")
+    mine = (batch.batch[encoding.pooled] == graph).nonzero()[:, 0]
+    attention = encoding.attention[mine].detach().double()
+    mass = attention[:, 0] if first_head else attention.mean(1)
+    mass = mass / mass.sum()  # remove rounding errors of float32
+    return dict(zip(encoding.pooled[mine].tolist(), mass.tolist(), strict=True))
 
 
 def attends_to_walks(encoding: GraphEncoding) -> bool:

@@ -15,7 +15,7 @@ pytest.importorskip("mkdocstrings", reason="needs the packages of mhgrn[docs]")
 
 import mhgrn
 from links import ROOT_PAGES, adapted, documentation_list, place_of, repository_pages, with_clear_lists
-from reference import commands, settings_classes
+from reference import commands, integrations, settings_classes
 
 ROOT = Path(__file__).parents[1]
 PARTS = {"Tutorials", "How-to guides", "Explanations", "Reference"}
@@ -57,6 +57,19 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     text = text_of(site / "reference" / "api.html")
     for name in mhgrn.__all__:
         assert re.search(rf"^\s*mhgrn\.{name}\b", text, re.MULTILINE), name
+
+
+def test_the_reference_has_every_name_for_other_libraries(site: Path) -> None:
+    text = text_of(site / "reference" / "api.html")
+    names = list(integrations())
+    assert {name.rpartition(".")[2] for name in names} >= {
+        "MultipleChoiceClassifier",
+        "to_dataset",
+        "WalkExplainer",
+        "MLflowLogger",
+    }
+    for name in names:
+        assert re.search(rf"^\s*{re.escape(name)}\b", text, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("name", mhgrn.__all__)

@@ -1,5 +1,6 @@
 """The reference, generated from the code: public names, commands and settings."""
 
+import ast
 import inspect
 from collections.abc import Iterator
 from functools import cache
@@ -49,7 +50,25 @@ def api_page() -> str:
             found = getattr(mhgrn, name)
             path = f"{found.__module__}.{found.__qualname__}"
             lines += ["", f"::: {path}", "    options:", f"      heading: mhgrn.{name}", f"      toc_label: {name}"]
+    lines += [
+        "",
+        "## Other libraries",
+        "",
+        "To be imported from their modules, which need the library. See [Other libraries](../other-libraries.md).",
+    ]
+    for path in integrations():
+        lines += ["", f"::: {path}", "    options:", f"      heading: {path}", f"      toc_label: {path.rpartition('.')[2]}"]
     return "\n".join(lines) + "\n"
+
+
+def integrations() -> Iterator[str]:
+    """The places of the public names for other libraries. Their modules are not imported, since libraries may be missing."""
+    package = Path(mhgrn.__file__).parent
+    for file in [*sorted((package / "integrations").rglob("*.py")), package / "training" / "loggers.py"]:
+        module = ".".join(file.relative_to(package.parent).with_suffix("").parts)
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                yield f"{module}.{node.name}"
 
 
 def commands_page() -> str:

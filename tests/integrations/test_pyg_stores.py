@@ -18,7 +18,7 @@ from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 from mhgrn.errors import UserError
 from mhgrn.features import RandomFeatures
 from mhgrn.integrations.pytorch_geometric import KnowledgeGraphStore, NeighborSampler, NodeFeatureStore
-from mhgrn.integrations.pytorch_geometric.sampler import distinct_numbers
+from mhgrn.integrations.pytorch_geometric.sampler import _distinct_numbers
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.nn import MHGRNConv
 
@@ -193,7 +193,7 @@ def test_a_repeated_seed_keeps_its_place(graph: KnowledgeGraph) -> None:
 
 
 def test_every_set_of_numbers_is_drawn_equally_often() -> None:
-    drawn = distinct_numbers(np.full(20_000, 5), 3, np.random.default_rng(0))
+    drawn = _distinct_numbers(np.full(20_000, 5), 3, np.random.default_rng(0))
     counts = Counter(map(tuple, np.sort(drawn, axis=1).tolist()))
     assert set(counts) == set(combinations(range(5), 3))
     assert all(abs(count - 2_000) < 5 * 2_000**0.5 for count in counts.values())

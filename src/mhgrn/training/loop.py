@@ -14,7 +14,7 @@ from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.checksums import remove_file, seal
-from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, replace_folder
+from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, new_folder, replace_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_marker
 from mhgrn.io.replacing import PARTIAL
@@ -212,6 +212,35 @@ def _keep(examples: Examples, folder: Path) -> None:
     replace_folder(run.folder, folder, grows=(METRICS,))
     run.folder = folder
     say(f"nothing to train; dev {row['dev_accuracy']:.1%}")
+
+
+def new_run(data: PreparedData, config: Config, folder: str | Path, graph: KnowledgeGraph | None = None) -> Run:
+    """An untrained run, for training loops other than :func:`train`; :func:`save_new` writes it once it is trained.
+
+    Args:
+        data: The questions.
+        config: The settings. They also seed the random numbers.
+        folder: The folder of the run.
+        graph: The graph that the data was prepared from. By default it is loaded.
+    """
+    return _new_run(data, config, check_replaceable(Path(folder), MARKER), graph or data.load_graph(), Processes(), _Access())
+
+
+def save_new(run: Run, metrics: dict[str, Any]) -> None:
+    """Write a run of :func:`new_run` to its folder, completely or not at all.
+
+    Args:
+        run: The trained run.
+        metrics: ``epoch`` and ``dev_accuracy``, and others that should be stored.
+    """
+    folder = run.folder
+    with new_folder(folder, MARKER) as partial:
+        write_text(partial / "config.yaml", run.config.to_yaml())
+        run.folder, run.about = partial, run.about | {"finished": True}
+        try:
+            run.save(metrics, text_changed=run.config.text.frozen_epochs is not None)
+        finally:
+            run.folder = folder
 
 
 def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph, processes: Processes, access: _Access) -> Run:

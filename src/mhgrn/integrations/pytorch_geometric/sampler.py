@@ -100,16 +100,16 @@ def _draw_edges(pointer: Ints, nodes: Ints, most: int, rng: np.random.Generator)
     place = np.repeat(np.flatnonzero(few), count[few])
     many = np.flatnonzero(~few)
     if len(many) and most:
-        drawn = first[many][:, None] + distinct_numbers(count[many], most, rng)
+        drawn = first[many][:, None] + _distinct_numbers(count[many], most, rng)
         edge, place = np.concatenate([edge, drawn.ravel()]), np.concatenate([place, np.repeat(many, most)])
     order = np.lexsort((edge, place))
     return edge[order], place[order]
 
 
-def distinct_numbers(count: Ints, k: int, rng: np.random.Generator) -> Ints:
+def _distinct_numbers(count: Ints, k: int, rng: np.random.Generator) -> Ints:
     """[n, k] distinct numbers below ``count`` [n] in every row, each set of k with the same probability (Floyd's algorithm).
 
-    >>> distinct_numbers(np.array([3]), 3, np.random.default_rng(0)).tolist()
+    >>> _distinct_numbers(np.array([3]), 3, np.random.default_rng(0)).tolist()
     [[0, 1, 2]]
     """
     drawn = np.full((len(count), k), -1)

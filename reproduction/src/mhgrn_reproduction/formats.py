@@ -165,6 +165,22 @@ class Printed(_Part):
     of: dict[str, Any] | None = None
 
 
+class OpenCellResult(_Part):
+    """``cells/SYSTEM.SEED.json`` of an experiment with open questions"""
+
+    system: str
+    seed: int
+    key: str
+    tests: dict[str, dict[str, float]]
+    best_epoch: dict[str, int]
+    seconds: float
+    processor_seconds: float
+    config: dict[str, Any]
+    date: str
+    commit: str | None
+    versions: dict[str, str]
+
+
 def check(found: object, kind: type[BaseModel], path: Path) -> None:
     """Raise a :class:`~mhgrn.errors.UserError` if the contents do not have this format."""
     try:

@@ -130,7 +130,7 @@ class TextSettings(Part):
     @classmethod
     def named(cls, name: str) -> Self:
         """Settings from a YAML file, or shipped ones by name."""
-        return _read(cls, name, "encoders", "a text encoder")
+        return read_settings(cls, name, "encoders", "a text encoder")
 
     @staticmethod
     def shipped() -> list[str]:
@@ -183,7 +183,7 @@ class Experiment(Part):
     @classmethod
     def named(cls, name: str) -> Self:
         """An experiment from a YAML file, or a shipped one by name."""
-        found = _read(cls, name, "", "an experiment with settings")
+        found = read_settings(cls, name, "", "an experiment with settings")
         update: dict[str, Any] = {"name": Path(name).stem, "systems": _varied(found)}
         if found.synthesis is not None:
             update |= {"data": SYNTHESIZED, "splits": list(found.evaluate)}
@@ -252,7 +252,8 @@ def _shipped(folder: str) -> list[str]:
 Kind = TypeVar("Kind", bound=Part)
 
 
-def _read(kind: type[Kind], name: str, folder: str, what: str) -> Kind:
+def read_settings(kind: type[Kind], name: str, folder: str, what: str) -> Kind:
+    """Read a YAML file, or a shipped one of a folder of settings by its name."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         given = read_yaml(path, "settings")

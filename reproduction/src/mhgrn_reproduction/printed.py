@@ -1,4 +1,4 @@
-"""Results of experiments that train nothing: their file, their table and their figure."""
+"""Results of experiments with a table of their own: their file, their table and their figure."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -38,5 +38,9 @@ PRINTED = {
     "breakdown": About(NOT_IN_PAPER, "accuracy of each system of an experiment by kind of question"),
     "curves": About(NOT_IN_PAPER, "training loss and dev accuracy of each system by epoch"),
     "cases": About("figure 8", "questions with the paths behind their answers"),
+    "metaqa": About(NOT_IN_PAPER, "MetaQA: questions of 1 to 3 hops without choices"),
 }
-"""Experiments that train nothing."""
+"""Experiments with a table of their own."""
+
+OPEN = ("metaqa",)
+"""Experiments with open questions; each has a file of settings in settings/open."""

@@ -203,6 +203,33 @@ def shuffle_relations(
 
 
 @app.command()
+def sample(
+    graph: GraphFolder,
+    output: Output,
+    keep: Annotated[float, typer.Option(help="Share of the facts that are kept, above 0 and below 1.")] = 0.5,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed keeps other facts.")] = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a graph with a random share of the facts and all concepts: a control for incomplete graphs."""
+    from mhgrn.grounding.index import ConceptIndex
+    from mhgrn.io.folders import check_replaceable
+    from mhgrn.kg import KnowledgeGraph
+    from mhgrn.kg.graph import HOLDS, MARKER
+    from mhgrn.kg.sampling import sample_facts
+
+    check_replaceable(output, MARKER, HOLDS, force)
+    whole = KnowledgeGraph.load(graph)
+    part = sample_facts(whole, keep, seed)
+    part.save(output)
+    ConceptIndex.of(part)
+    if as_json:
+        show_json({"folder": str(output), "facts": part.fact_count, "of": whole.fact_count})
+    else:
+        show_text(f"{output}: {part.fact_count:,} of {whole.fact_count:,} facts, {len(part):,} concepts")
+
+
+@app.command()
 def stats(graph: GraphFolder, as_json: AsJson = False) -> None:
     """Count concepts, facts by relation, neighbors and connected components."""
     from mhgrn.kg import KnowledgeGraph

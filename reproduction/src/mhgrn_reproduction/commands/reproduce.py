@@ -9,7 +9,7 @@ import typer
 
 from mhgrn.errors import UserError
 from mhgrn.printing import strict_json
-from mhgrn_reproduction.titles import TRAINED
+from mhgrn_reproduction.titles import OPEN, PRINTED, TRAINED
 
 PANEL = "Reproduce the paper"
 app = typer.Typer(
@@ -102,7 +102,6 @@ def _sources(data: Path, work: Path | None, kg: Path | None) -> Any:
 def show_list(as_json: AsJson = False) -> None:
     """List experiments, their systems, and text encoders."""
     from mhgrn_reproduction.papers import Experiment, TextSettings
-    from mhgrn_reproduction.titles import PRINTED, TRAINED
 
     experiments = [
         {"name": name, "paper": about.place, "title": about.title, "systems": list(Experiment.named(name).systems)}
@@ -386,6 +385,26 @@ def curves(
     _print_result(found, results / "curves", as_json, draw, force)
 
 
+def _open_command(name: str) -> Callable[..., None]:
+    def run(
+        data: Data = HERE,
+        seeds: Seeds = 4,
+        systems: Systems = None,
+        settings: Settings = None,
+        results: Results = RESULTS,
+        work: Work = None,
+        kg: Kg = None,
+        as_json: AsJson = False,
+    ) -> None:
+        from mhgrn_reproduction.open_experiments import Place, run_experiment
+
+        names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
+        place = Place(_sources(data, work, kg), results / name)
+        _print_result(run_experiment(name, place, seeds, names, settings or []), results / name, as_json)
+
+    return run
+
+
 @app.command()
 def table(
     name: Annotated[str | None, typer.Argument(help="An experiment's name.", show_default=False)] = None,
@@ -459,6 +478,10 @@ def _add_experiments() -> None:
         app.command(name, help=f"{about.place[0].upper()}{about.place[1:]}: {about.title}.")(command)
     for printed in (properties, parameters, splits, scalability, path_counts, cases, breakdown, curves):
         app.command(printed.__name__.replace("_", "-"))(printed)
+    for name in OPEN:
+        app.command(name, help=f"{PRINTED[name].place[0].upper()}{PRINTED[name].place[1:]}: {PRINTED[name].title}.")(
+            _open_command(name)
+        )
 
 
 _add_experiments()

@@ -1,0 +1,229 @@
+"""Experiments with open questions: several systems with several seeds, one result file each, and their table."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from mhgrn.config import Config
+from mhgrn.errors import UserError, did_you_mean
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.markers import write_json
+from mhgrn.progress import say
+from mhgrn.settings import as_yaml
+from mhgrn_reproduction.cells import made
+from mhgrn_reproduction.formats import OpenCellResult, check
+from mhgrn_reproduction.open_baselines import Baseline, measured
+from mhgrn_reproduction.open_sources import OpenTask, open_tasks
+from mhgrn_reproduction.papers import Part, Settings, read_settings
+from mhgrn_reproduction.printed import result
+from mhgrn_reproduction.sources import Sources
+
+if TYPE_CHECKING:
+    from mhgrn.open.run import OpenRun
+
+FORMAT = 1
+PER_CENT = ("hits_at_1", "hits_at_10", "set_f1", "set_exact", "reached")
+
+
+class Shown(NamedTuple):
+    """A number of a table."""
+
+    test: str
+    measure: str
+
+
+def _as_shown(value: object) -> object:
+    """``test measure, test measure`` as a list."""
+    if not isinstance(value, str):
+        return value
+    return [Shown(*part.rsplit(" ", 1)) for part in value.split(", ")]
+
+
+class OpenSystem(Part):
+    """One row of a table."""
+
+    label: str
+    graph: Literal["whole", "half"] = "whole"
+    runs: dict[str, Settings] = Field({}, description="the runs: their training questions, with their settings")
+    measure: Baseline | None = Field(None, description="instead of runs: a ranking without training")
+    optional: bool = Field(False, description="run only if it is named")
+
+
+class Published(Part):
+    """A row of published numbers."""
+
+    label: str
+    values: list[float]
+
+
+class OpenExperiment(Part):
+    """Several systems on open questions.
+
+    >>> OpenExperiment.named("metaqa").systems["all"].runs
+    {'all': {'open.hops': 3}}
+    """
+
+    name: str = ""
+    data: Literal["metaqa", "commonsenseqa", "generated"]
+    columns: dict[str, Annotated[list[Shown], BeforeValidator(_as_shown)]]
+    settings: Settings = Field({}, description="of all runs")
+    systems: dict[str, OpenSystem]
+    published: list[Published] = Field([], description="numbers of other systems")
+    notes: list[str] = Field([], description="sentences below the table")
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """A shipped experiment."""
+        found = read_settings(cls, name, "open", "an experiment with open questions")
+        return found.model_copy(update={"name": Path(name).stem})
+
+    def pick(self, names: Sequence[str] | None) -> list[str]:
+        """The systems with these names. None: all that are not optional."""
+        if names is None:
+            return [name for name, system in self.systems.items() if not system.optional]
+        for name in names:
+            if name not in self.systems:
+                raise UserError(f"{self.name} has no system {name!r}.{did_you_mean(name, self.systems)}")
+        return list(names)
+
+    def config(self, settings: Mapping[str, Any], seed: int, changes: Sequence[str] = ()) -> Config:
+        """The settings of a run."""
+        given = {"seed": seed, **self.settings, **settings}
+        return Config.load(overrides=[*(f"{key}={as_yaml(value)}" for key, value in given.items()), *changes])
+
+
+class Place(NamedTuple):
+    """Where an experiment reads and writes."""
+
+    sources: Sources
+    results: Path  # of this experiment
+
+
+def run_experiment(
+    name: str, place: Place, seeds: int = 4, systems: Sequence[str] | None = None, changes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run the cells of an experiment that have no result yet, and make its table from all results.
+
+    Args:
+        name: The experiment.
+        place: Where it reads and writes.
+        seeds: The number of seeds of each system.
+        systems: The systems to run. None: all that are not optional.
+        changes: Settings for all runs, as ``--set`` takes them.
+    """
+    experiment = OpenExperiment.named(name)
+    tasks: dict[str, dict[str, OpenTask]] = {}
+    for system_name in experiment.pick(systems):
+        system = experiment.systems[system_name]
+        if system.graph not in tasks:
+            tasks[system.graph] = open_tasks(experiment.data, place.sources, system.graph)
+        for seed in range(seeds if system.measure is None else 1):
+            _run_cell(experiment, system_name, seed, tasks[system.graph], place, changes)
+    return open_table(experiment, place.results, changes)
+
+
+def _run_cell(
+    experiment: OpenExperiment, name: str, seed: int, tasks: Mapping[str, OpenTask], place: Place, changes: Sequence[str]
+) -> None:
+    """Train and test the runs of a system with one seed, unless there is a result of the same settings and data."""
+    system, path = experiment.systems[name], place.results / "cells" / f"{name}.{seed}.json"
+    used = {of: experiment.config(settings, seed, changes) for of, settings in system.runs.items()}
+    identities = {of: config.identity() for of, config in used.items()}
+    key = fingerprint(identities, system.measure, {of: task.fingerprint for of, task in tasks.items()})
+    if path.is_file() and (found := read_cell(path))["key"] == key:
+        return
+    say(f"{experiment.name}, {name}, seed {seed} …")
+    began, cpu = time.perf_counter(), time.process_time()
+    tests: dict[str, dict[str, float]] = {}
+    epochs: dict[str, int] = {}
+    if system.measure is not None:
+        (task,) = tasks.values()
+        tests = {label: measured(system.measure, data, split) for label, (data, split) in task.tests.items()}
+    for of, config in used.items():
+        run = _trained(tasks[of], config, place.sources.work / "open" / "runs")
+        epochs[of] = run.about["metrics"]["epoch"]
+        tests |= {label: _tested(run, *test) for label, test in tasks[of].tests.items()}
+    found = {
+        "format": FORMAT,
+        "system": name,
+        "seed": seed,
+        "key": key,
+        "tests": tests,
+        "best_epoch": epochs,
+        "seconds": round(time.perf_counter() - began, 1),
+        "processor_seconds": round(time.process_time() - cpu, 1),
+        "config": {of: config.used() for of, config in used.items()},
+        **made(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, found)
+
+
+def _trained(task: OpenTask, config: Config, runs: Path) -> "OpenRun":
+    """The run of a task: trained or resumed now, or from the work folder."""
+    from mhgrn.open.run import OpenRun
+    from mhgrn.runs import MARKER, read_about
+    from mhgrn.training.open import train_open
+
+    folder = runs / fingerprint(config.identity(), task.data.fingerprint)[:16]
+    graph = task.data.load_graph()
+    if (folder / MARKER).is_file() and read_about(folder).get("finished"):
+        return OpenRun.load(folder, graph.folder)
+    runs.mkdir(parents=True, exist_ok=True)
+    return train_open(task.data, config, folder, graph)
+
+
+def _tested(run: "OpenRun", data: Any, split: str) -> dict[str, float]:
+    from mhgrn.open.evaluation import evaluate_open
+
+    found = evaluate_open(run, data, split, f"testing on {split}")
+    return {name: value for name, value in found.items() if name != "split"}
+
+
+def read_cell(path: Path) -> dict[str, Any]:
+    """Read and check the result of a cell."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is damaged ({error}); delete it and run its experiment again.") from None
+    check(found, OpenCellResult, path)
+    return found
+
+
+def open_table(experiment: OpenExperiment, results: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """The table of an experiment from the results of all its cells."""
+    rows, last = [], {}
+    for name, system in experiment.systems.items():
+        paths = sorted((results / "cells").glob(f"{name}.*.json"), key=lambda path: int(path.name.split(".")[-2]))
+        cells = [read_cell(path) for path in paths]
+        if not cells:
+            continue
+        last = max(cells, key=lambda cell: cell["date"])
+        shown = [_spread(cells, column) for column in experiment.columns.values()]
+        seconds = np.mean([cell["processor_seconds"] for cell in cells])
+        rows.append([system.label, *shown, str(len(cells)) if system.measure is None else "–", f"{seconds:,.0f} s"])
+    for published in experiment.published:
+        values = [f"{value:.1f}" for value in published.values]
+        rows.append([published.label, *values, *["–"] * (len(experiment.columns) + 2 - len(values))])
+    notes = [*experiment.notes, "Time is processor time of a system with one seed: training and testing, one thread."]
+    notes += [f"Setting changed: {change}." for change in changes]
+    found = result(experiment.name, ["system", *experiment.columns, "seeds", "time"], rows, notes)
+    return found | {key: last[key] for key in ("date", "commit", "versions") if key in last}
+
+
+def _spread(cells: Sequence[Mapping[str, Any]], column: Sequence[Shown]) -> str:
+    """Mean and standard deviation of each number of a column."""
+    texts = []
+    for test, measure in column:
+        values = [cell["tests"][test][measure] for cell in cells if test in cell["tests"]]
+        if not values:
+            return "–"
+        scale, digits = (100, 1) if measure in PER_CENT else (1, 3)
+        deviation = f" ± {scale * np.std(values, ddof=1):.{digits}f}" if len(values) > 1 and len(column) == 1 else ""
+        texts.append(f"{scale * np.mean(values):.{digits}f}{deviation}")
+    return " / ".join(texts)

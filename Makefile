@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RELEASE_PYTHONS ?= python3.11 python3.12 python3.13
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo serve conceptnet commonsense starter-model docs docs-serve test notebooks test-long check format lock lock-lowest release release-check clean
+.PHONY: help demo serve conceptnet commonsense starter-model plots docs docs-serve test notebooks test-long check format lock lock-lowest release release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,11 @@ commonsense: $(READY)  ## make a model from that graph alone, for `mhgrn ask com
 
 starter-model: $(READY)  ## train the built-in model again and put it into the package
 	$(BIN)/python -m mhgrn.starter
+
+plots: $(READY)  ## draw the pictures of accuracy, speed and an answer again, from the results and the built-in model
+	$(BIN)/mhgrn reproduce plots --results reproduction/results -o docs/images
+	$(BIN)/mhgrn ask starter "After hours of heavy rain, what do you find on the street?" -c puddle -c umbrella -c desert -c cloud -c car \
+		--by attention --json | $(BIN)/python docs/answer_figure.py docs/answer.svg
 
 docs: $(READY)  ## build the documentation site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

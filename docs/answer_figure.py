@@ -1,12 +1,15 @@
 """Draw an answer as SVG: a bar for each choice, and the best path with the effect of removing it.
 
 mhgrn ask starter "After hours of heavy rain, what do you find on the street?" -c puddle -c umbrella -c desert -c cloud \
-    -c car --by attention --json | python docs/answer_figure.py > docs/answer.svg
+    -c car --by attention --json | python docs/answer_figure.py docs/answer.svg
+
+`make plots` runs this.
 """
 
 import json
 import sys
 from html import escape
+from pathlib import Path
 from typing import Any
 
 WIDTH, MARGIN, BAR_LEFT, BAR_WIDTH = 760, 28, 150, 500
@@ -88,4 +91,4 @@ def figure(answer: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(figure(json.load(sys.stdin)) + "\n")
+    Path(sys.argv[1]).write_text(figure(json.load(sys.stdin)) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import mhgrn
 from mhgrn.cli import COMMANDS, build_app
 from mhgrn.config import Config
 from mhgrn.features.loading import FEATURE_SOURCES
@@ -117,3 +118,11 @@ def test_the_two_commands_are_in_the_makefile() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("make test")
     assert shutil.which("make")
+
+
+def test_the_picture_of_an_answer_is_that_of_the_built_in_model() -> None:
+    choices = ["puddle", "umbrella", "desert", "cloud", "car"]
+    answer = mhgrn.load().ask("After hours of heavy rain, what do you find on the street?", choices, by="attention")
+    picture = (ROOT / "docs" / "answer.svg").read_text(encoding="utf-8")
+    shown = [*answer.probabilities.values(), answer.without_graph]
+    assert all(f"{probability:.1%}" in picture for probability in shown), "draw it again: make plots"

@@ -181,6 +181,23 @@ class OpenCellResult(_Part):
     versions: dict[str, str]
 
 
+class Comparison(_Part):
+    """What a benchmark printed."""
+
+    step: str
+    than: str
+    speed_up: float = Field(gt=0, strict=False)
+    command: str
+    date: str
+
+
+class Comparisons(_Part):
+    """``speed/comparisons.json``"""
+
+    machine: str
+    comparisons: list[Comparison] = Field(min_length=1)
+
+
 def check(found: object, kind: type[BaseModel], path: Path) -> None:
     """Raise a :class:`~mhgrn.errors.UserError` if the contents do not have this format."""
     try:

@@ -433,6 +433,19 @@ def table(
 
 
 @app.command()
+def plots(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the pictures.")] = Path(),
+    results: Finished = RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Draw accuracy.svg and speed.svg from finished results."""
+    from mhgrn_reproduction.plots import draw_plots
+
+    drawn = [str(path) for path in draw_plots(results, output)]
+    print(strict_json({"pictures": drawn}) if as_json else "\n".join(drawn))
+
+
+@app.command()
 def verify(
     name: Annotated[str, typer.Argument(help="An experiment's name, or its YAML file.", show_default=False)],
     cell: Annotated[str, typer.Option("--cell", metavar="SYSTEM:SEED", help="Which run, e.g. mhgrn:0.", show_default=False)],

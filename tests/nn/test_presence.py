@@ -12,7 +12,9 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import Dims
 from mhgrn.encoders.mhgrn import MHGRN, MHGRNSettings
 from mhgrn.explain import Triple, without_facts
-from mhgrn.nn.presence import walk_presence
+from mhgrn.nn import message_passing
+from mhgrn.nn.backends import compiled, torch_ops
+from mhgrn.nn.presence import _presence, walk_presence
 from mhgrn.subgraphs.extract import Subgraph
 
 S, FEATURES, RELATIONS = 6, 5, 2
@@ -105,3 +107,37 @@ def test_presence_is_the_best_product_of_any_walk(seed: int, hops: int) -> None:
             following[b] = max(following[b], best[a] * w)
         best = following
         assert row.tolist() == pytest.approx(best.tolist())
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), hops=st.integers(1, 3))
+def test_kernels_give_the_presence_of_all_edges_and_its_derivative(seed: int, hops: int) -> None:
+    batch = oracles.random_batch(np.random.default_rng(seed), 2, RELATIONS, 5, 9)
+    generator = torch.Generator().manual_seed(seed)
+    starts = torch.rand(batch.num_nodes, generator=generator) < 0.7
+    given_grad = torch.randn(hops, batch.num_nodes, generator=generator, dtype=torch.float64)
+    weights = [torch.ones(len(batch.edge_type), dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    found, expected = (of(weight, starts, batch, hops) for of, weight in zip((walk_presence, _presence), weights, strict=True))
+    assert torch.equal(found, expected)
+    for presence in (found, expected):
+        (presence * given_grad).sum().backward()
+    torch.testing.assert_close(weights[0].grad, weights[1].grad)
+
+
+def test_kernels_give_the_derivatives_by_all_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Derivatives where all edges are present: by compiled kernels, and by torch operations."""
+    for variant in VARIANTS:
+        made, largest = encoder(**variant), 0.0
+        for seed in range(6):
+            subgraphs = [subgraph_of(seed), subgraph_of(seed + 50)]
+            found = []
+            for messages in (compiled.messages, torch_ops.messages):
+                batch = GraphBatch.collate(subgraphs, RELATIONS)
+                weight = torch.ones(batch.edge_index.shape[1], dtype=torch.float64, requires_grad=True)
+                with monkeypatch.context() as patch:
+                    patch.setitem(message_passing._BACKENDS, "compiled", messages)
+                    scored(made, batch.with_edge_weight(weight), seed)[0].backward()
+                found.append(weight.grad)
+            torch.testing.assert_close(*found, rtol=1e-9, atol=1e-10)
+            largest = max(largest, float(found[0].abs().max()))
+        assert largest > 0.01

@@ -13,7 +13,7 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.batching.walk_index import WalkIndex
 from mhgrn.compiled.buffers import Buffers
 from mhgrn.compiled.threads import parallel_for
-from mhgrn.nn.backends import kernels, torch_ops
+from mhgrn.nn.backends import edge_kernels, kernels, torch_ops
 from mhgrn.nn.backends.kernels import Adjoint, Delivered, Exits, Hop, Kept, Logits, Plan, Totals
 from mhgrn.nn.walk_weights import WalkWeights
 
@@ -31,14 +31,16 @@ def messages(
     passing: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute messages [K, n, d] and log d [K, n] of the needed nodes, before padding."""
-    # the kernels do not support edge weights, and would treat a NaN logit as -inf
+    # the kernels compute derivatives by edge weights where all are 1 and W is diagonal; they would treat a NaN logit as -inf
     logits = weights if passing is None else (*weights, passing)
-    if edge_log_weight is not None or any(bool(logit.isnan().any()) for logit in logits):
+    is_weighted = edge_log_weight is not None and (W.dim() != 3 or bool(edge_log_weight.any()))
+    if is_weighted or any(bool(logit.isnan().any()) for logit in logits):
         return torch_ops.messages(x, weights, W, batch, needed, edge_log_weight, passing)
     nodes, index = needed.numpy(), batch.walk_index
     plan = Plan(nodes, np.searchsorted(nodes, index.graph_ptr), *index.depths(nodes, len(W)))
     node = x.new_zeros(len(x), dtype=torch.float64) if passing is None else passing
-    z, log_d = _Messages.apply(x, *weights, node, W, _Task(index, plan))  # type: ignore[no-untyped-call]
+    edge = None if edge_log_weight is None else edge_log_weight[torch.from_numpy(batch.edge_order)]
+    z, log_d = _Messages.apply(x, *weights, node, W, edge, _Task(index, plan))  # type: ignore[no-untyped-call]
     return z, log_d
 
 
@@ -81,9 +83,18 @@ class _Task:
 class _Messages(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, start: Tensor, relation: Tensor, turn: Tensor, node: Tensor, W: Tensor, task: _Task
+        ctx: Any,
+        x: Tensor,
+        start: Tensor,
+        relation: Tensor,
+        turn: Tensor,
+        node: Tensor,
+        W: Tensor,
+        edge: Tensor | None,  # [edges] 0; only for its gradient
+        task: _Task,
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
+        ctx.has_edges = edge is not None
         ctx.task, ctx.buffers = task, Buffers()
         given = (t.detach().contiguous() for t in (x, start, relation, turn, node, W))
         ctx.kept, ctx.transformed = _forward(task, ctx.buffers, *given)
@@ -97,7 +108,9 @@ class _Messages(torch.autograd.Function):
         given_z = np.zeros_like(kept.z) if grad_z is None else grad_z.contiguous().numpy()
         given_d = np.zeros_like(kept.log_d) if grad_log_d is None else grad_log_d.contiguous().numpy()
         saved = (t.detach().contiguous() for t in ctx.saved_tensors)
-        return (*_backward(ctx.task, kept, ctx.transformed, (given_z, given_d), *saved), None)
+        edge = np.zeros(kept.p.shape[1]) if ctx.has_edges else None
+        grads = _backward(ctx.task, kept, ctx.transformed, (given_z, given_d), edge, *saved)
+        return (*grads, None if edge is None else torch.from_numpy(edge), None)
 
 
 def _forward(
@@ -162,11 +175,13 @@ def _backward(
     kept: Kept,
     transformed: list[Array],
     given: tuple[Array, Array],
+    edge: Array | None,
     x: Tensor,
     relation: Tensor,
     turn: Tensor,
     W: Tensor,
 ) -> tuple[Tensor, ...]:
+    """Return the gradients of the inputs, and add those of edges to ``edge`` [edges] if it is given."""
     index, plan = task.index, task.plan
     dtype, d, K = kept.z.dtype, x.shape[1], len(W)
     G, m, blocks = len(relation), relation.shape[1], index.block_count
@@ -187,7 +202,11 @@ def _backward(
             here, most = Buffers(), task.largest(index.state_ptr, first, last)
             exits = task.exits(here, d, dtype, first, last)
             adjoint = Adjoint(here.empty((most, d), dtype), here.empty((most,), np.float64), exits.Y, exits.L)
-            kernels.backward(first, last, index, plan, x.numpy(), W.numpy(), kept, given, totals, adjoint)
+            arguments = (first, last, index, plan, x.numpy(), W.numpy(), kept, given, totals, adjoint)
+            if edge is None:
+                kernels.backward(*arguments)
+            else:
+                edge_kernels.backward(*arguments, task.exits(here, d, dtype, first, last).Y, edge)
 
         parallel_for(backward, blocks)
         total_W = torch.from_numpy(totals.W.sum(0))

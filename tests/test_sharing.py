@@ -5,19 +5,23 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from harness import Command
 
 import mhgrn
 from hub_server import hub
+from mhgrn.calibration import Calibration
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.io.cache import user_cache
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.runs import Run
+from mhgrn.sharing.measured import read_measured, store_evaluation
 from mhgrn.starter import find_run
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.loop import train
@@ -79,6 +83,45 @@ def test_the_card_says_what_is_known_and_what_is_not(trained: QuestionAnswerer, 
     with pytest.raises(UserError, match="no entry 'licence'"):
         trained.save_pretrained(tmp_path / "other", about={"licence": "MIT"})
     assert not (tmp_path / "other").exists()
+
+
+def test_the_card_has_what_commands_measured_until_the_model_changes(
+    trained: QuestionAnswerer, small_data: PreparedData, here: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained.run.folder, folder)
+
+    def card(name: str) -> str:
+        saved = mhgrn.load(folder, kg=trained.run.graph.folder).save_pretrained(tmp_path / name, with_graph=True)
+        return (saved / "README.md").read_text(encoding="utf-8")
+
+    place = ["--data", str(small_data.folder), "--kg", str(trained.run.graph.folder), "--store", "--json"]
+    assert "Not measured." in card("before")
+    few = ["--limit", "3", "--limits", "0", "--perturb", "0", "--methods", "smallest"]
+    done = [here("eval", folder, "--split", "test", *place), here("faithfulness", folder, "--split", "test", *few, *place)]
+    assert [outcome.code for outcome in done] == [0, 0], [outcome.err for outcome in done]
+    found, faithful = (json.loads(outcome.out) for outcome in done)
+    text = card("measured")
+    error, depends = found["calibration"]["expected_calibration_error"], faithful["dependence"]["depends"]["value"]
+    for part in (f"accuracy {found['accuracy']:.1%}", f"calibration error {error:.1%}", f"graph for {depends:.1%} ["):
+        assert part in text
+    again = mhgrn.load(tmp_path / "measured").save_pretrained(tmp_path / "shared again", with_graph=True)
+    assert f"calibration error {error:.1%}" in (again / "README.md").read_text(encoding="utf-8")
+    assert here("calibrate", folder, *place[:4], "--split", "test").code == 0  # other probabilities, if the temperature changes
+    (folder / "measured.json").write_text('{"format": 1}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"measured.json is damaged"):
+        card("damaged")
+
+
+def test_measurements_of_another_model_are_not_shown(trained: QuestionAnswerer, small_data: PreparedData, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained.run.folder, folder)
+    run = Run.load(folder, trained.run.graph.folder)
+    store_evaluation(run, mhgrn.evaluate(run, small_data, "dev"))
+    assert "dev" in read_measured(run).evaluation
+    assert not read_measured(replace(run, calibration=Calibration(2.0, (), 60, "dev"))).evaluation
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    assert not read_measured(run).evaluation
 
 
 def test_a_folder_with_something_else_is_not_replaced(trained: QuestionAnswerer, tmp_path: Path) -> None:

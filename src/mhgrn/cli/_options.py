@@ -46,6 +46,7 @@ RunData = Annotated[
     Path | None,
     typer.Option("--data", help="Prepared data. Unset: the data that the run was trained on.", show_default=False),
 ]
+Store = Annotated[bool, typer.Option("--store", help="Store the result with the run, for its model card.")]
 Split = Annotated[str, typer.Option("--split", help="train, dev or test.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.", show_default=False)]
 Settings = Annotated[

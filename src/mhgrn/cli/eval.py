@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, NamedRun, RunData, RunEncoder, RunFeatures, RunGraph, Split
+from mhgrn.cli._options import (
+    AllowDownload,
+    AllowPickle,
+    AsJson,
+    NamedRun,
+    RunData,
+    RunEncoder,
+    RunFeatures,
+    RunGraph,
+    Split,
+    Store,
+)
 from mhgrn.cli._output import show, show_json
 
 if TYPE_CHECKING:
@@ -32,16 +43,18 @@ def eval(
             show_default=False,
         ),
     ] = None,
+    store: Store = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run's accuracy on a split of prepared data, and how far its probabilities can be trusted.
 
     For task=open: hits@1, hits@10, MRR and F1 of sets of answers.
     """
+    from mhgrn.errors import UserError
     from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.progress import say
     from mhgrn.runs import Run, find_data
-    from mhgrn.starter import find_run
+    from mhgrn.starter import find_run, starter_data
 
     if plot is not None:
         from mhgrn.drawing.figures import check_image, plotting
@@ -49,18 +62,25 @@ def eval(
         check_image(plot)
         with plotting():
             pass
+    is_starter = str(run) == "starter"
     run = Path(find_run(run))
     if is_open_run(run):
+        if store:
+            raise UserError("--store is for models of questions with choices; models of open questions have no model card.")
         _eval_open(OpenRun.load(run, kg, encoder, allow_download, allow_pickle), split, data, as_json)
         return
-    loaded = find_data(run, data)
+    loaded = starter_data() if data is None and is_starter else find_data(run, data)
     loaded.answered_split(split)
     from mhgrn.training.evaluation import evaluate
 
     trained = Run.load(run, kg, features, encoder, allow_download, allow_pickle)
-    if data is None and loaded.fingerprint != trained.about["data"].get("fingerprint"):
+    if data is None and not is_starter and loaded.fingerprint != trained.about["data"].get("fingerprint"):
         say(f"note: the data at {loaded.folder} has changed since {run} was trained on it.")
     result = evaluate(trained, loaded, split)
+    if store:
+        from mhgrn.sharing import store_evaluation
+
+        store_evaluation(trained, result)
     if plot is not None:
         from mhgrn.drawing.calibration import draw_calibration
 

@@ -17,6 +17,7 @@ from mhgrn.cli._options import (
     RunFeatures,
     RunGraph,
     Split,
+    Store,
     file_to_write,
 )
 from mhgrn.cli._output import check_one_output, show, show_json
@@ -66,6 +67,7 @@ def faithfulness(
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
     device: Device = "cpu",
+    store: Store = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -101,6 +103,10 @@ def faithfulness(
     keeps = output is not None and not is_standard_output(output)
     progress_file = output.with_name(f"{output.name}.partial") if output is not None and keeps else None
     found = measure(trained, prepared, split, names, limit, limits, perturb, other, seed, device, progress_file)
+    if store:
+        from mhgrn.sharing import store_faithfulness
+
+        store_faithfulness(trained, found.to_dict())
     if plot is not None:
         draw(found, plot)
     if output is not None and keeps:

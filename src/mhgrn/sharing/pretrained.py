@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from mhgrn.calibration import CALIBRATION
 from mhgrn.config import Config
 from mhgrn.errors import UserError, shortage
 from mhgrn.features import BuiltFeatures, FileFeatures
@@ -24,12 +23,14 @@ from mhgrn.io.markers import write_marker
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.printing import printable, shortened
 from mhgrn.runs import CONFIG, MARKER, WEIGHTS, Run
-from mhgrn.settings import load_yaml, merged
+from mhgrn.settings import merged
+from mhgrn.sharing.card import model_card
+from mhgrn.sharing.measured import MEASURED
 from mhgrn.text.encoder import reason_of
 
 CARD = "README.md"
 GRAPH, ENCODER, FEATURES = "graph", "encoder", "features"  # sub-folders of what is packed along
-COPIED = (WEIGHTS, "calibration.json", "metrics.jsonl")  # files of a run, if it has them
+COPIED = (WEIGHTS, CALIBRATION, MEASURED, "metrics.jsonl")  # files of a run, if it has them
 TRAVELS = ("*.json", "*.jsonl", "*.yaml", "*.safetensors", "*.npy", "*.txt", "*.model", "*.md")  # nothing that is code or pickled
 HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 
@@ -179,84 +180,6 @@ def _snapshot(name: str, allow_download: bool) -> Path:
         ) from None
 
 
-def model_card(run: Run, reference: str, with_graph: bool, about: Mapping[str, str]) -> str:
-    """A description of the model in the form of the Hugging Face hub: YAML, then Markdown.
-
-    Args:
-        run: The run.
-        reference: What the graph is.
-        with_graph: Whether the graph is packed along.
-        about: ``license``, ``training_data``, ``limits`` and ``title`` in words; what is missing is said to be missing.
-    """
-    unknown = sorted(set(about) - {"license", "training_data", "limits", "title"})
-    if unknown:
-        raise UserError(f"a model card has no entry {shortened(unknown[0])}; give license, training_data, limits or title.")
-    config, metrics, data = run.config, run.about.get("metrics", {}), run.about["data"]
-    head = {"library_name": "mhgrn", "tags": ["mhgrn", "question-answering", "knowledge-graph"]}
-    if "license" in about:
-        head["license"] = about["license"]
-    packed = "It is packed along." if with_graph else "It is not packed along: name its folder with `kg`."
-    load = 'qa = mhgrn.load("FOLDER OR OWNER/NAME"' + ("" if with_graph else ', kg="GRAPH"') + ")"
-    lines = [
-        f"# {_words(about.get('title', 'A model of mhgrn'))}",
-        "",
-        "It answers multiple-choice questions with a text encoder and a knowledge graph, and shows the facts behind each answer.",
-        "",
-        "```python",
-        "import mhgrn",
-        "",
-        load,
-        'print(qa.ask("QUESTION", ["CHOICE", "CHOICE"]))',
-        "```",
-        "",
-        "## Model",
-        "",
-        f"- Graph encoder: `{_words(config.graph_encoder)}`; text encoder: `{_words(Path(config.text.encoder).name)}`",
-        f"- Graph: {_words(reference)}. {packed}",
-        f"- Settings: `{CONFIG}`",
-        "",
-        "## Training data",
-        "",
-        _words(about.get("training_data", "Not described by the author.")),
-        f"Fingerprint of the prepared questions: `{_words(data.get('fingerprint', ''))}`.",
-        "",
-        "## Accuracy and calibration",
-        "",
-        _accuracy(metrics),
-        _calibration(run.folder),
-        "",
-        "## Limits",
-        "",
-        _words(about.get("limits", "Not described by the author.")),
-        "The model knows what its graph and its text encoder know. It always chooses one of the given choices.",
-        "",
-        "## License",
-        "",
-        _words(about.get("license", "Not stated. The graph and the training questions may have licenses of their own.")),
-    ]
-    return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n" + "\n".join(lines) + "\n"
-
-
-def _accuracy(metrics: Mapping[str, Any]) -> str:
-    accuracy = metrics.get("dev_accuracy")
-    if not isinstance(accuracy, float):
-        return "The accuracy is not stored."
-    measured = f"Accuracy on the dev questions: {accuracy:.1%} (epoch {metrics.get('epoch')})."
-    return f"{measured} They chose the epoch, so it is a little high."
-
-
-def _calibration(folder: Path) -> str:
-    """What the run stores about its calibration; a damaged file is reported when the run is loaded."""
-    path = folder / "calibration.json"
-    try:
-        temperature = load_yaml(path.read_text(encoding="utf-8"))["temperature"] if path.is_file() else None
-    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
-        temperature = None
-    if not isinstance(temperature, float):
-        return "The model is not calibrated: its probabilities may be too high."
-    return f"Probabilities are calibrated: scores are divided by {temperature:.3g}."
-
-
 def _graph_reference(graph: KnowledgeGraph, source: str) -> str:
     size = f"{len(graph):,} concepts, {graph.fact_count:,} facts, fingerprint {graph.fingerprint}"
     return f"{size}, from {printable(source)}" if source else size
@@ -278,8 +201,3 @@ def _copy_features(features: BuiltFeatures | FileFeatures, partial: Path) -> str
         return f"{FEATURES}.npy"
     shutil.copytree(features.folder.folder, partial / FEATURES)
     return FEATURES
-
-
-def _words(text: str) -> str:
-    """A text for one line of a card: no line breaks, no control characters, no HTML."""
-    return printable(" ".join(str(text).split())).replace("<", "&lt;").replace("`", "'")

@@ -200,6 +200,11 @@ def test_text_precision_compares_speed_vectors_and_accuracy(assertions: Path, nu
     assert set(found["accuracy"]) == {"float32", "int8"}
 
 
+def test_text_training_compares_padding(numbers: Run) -> None:
+    found = numbers("text_training", "--batch", 4, "--rounds", 1)
+    assert set(found["comparison"]["forms"]) == {"with padding", "without"}
+
+
 @pytest.mark.long
 def test_service_compares_throughput_and_latency(numbers: Run) -> None:
     found = numbers("service", "--rounds", 1, "--questions", 3, "--clients", 4)

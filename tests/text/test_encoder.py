@@ -59,7 +59,8 @@ def shown(encoder: TextEncoder, stem: str, choice: str) -> str:
     hook = encoder.model.register_forward_pre_hook(
         lambda module, args, kwargs: seen.append(kwargs["input_ids"][0].tolist()), with_kwargs=True
     )
-    encoder.sentences([stem], [choice])
+    with torch.no_grad():  # training has a forward pass of its own
+        encoder.sentences([stem], [choice])
     hook.remove()
     return " ".join(encoder.tokenizer.convert_ids_to_tokens(seen[0]))
 

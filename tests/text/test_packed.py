@@ -1,4 +1,4 @@
-"""Encoders for answering: without padding they give the same vectors, and almost the same in 8 bits."""
+"""Encoders without padding give the same vectors and gradients, and almost the same vectors in 8 bits."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,7 +19,7 @@ from mhgrn.text import packed as packing
 from mhgrn.text.adapters import MappedModel
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
-from mhgrn.text.packed import Int8Linear, PackedBert, has_exact_int8, packed
+from mhgrn.text.packed import Int8Linear, PackedBert, has_exact_int8, packed, unpadded
 from mhgrn.text.settings import TextEncoderSettings
 
 ODD = [
@@ -103,14 +103,13 @@ def tiny(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_models_of_the_transformers_library(kind: str) -> None:
     model = tiny(kind)
-    mask = torch.tensor([[1] * length + [0] * (12 - length) for length in (12, 3, 7, 3, 1)])
-    ids = torch.randint(5, 50, (5, 12)) * mask + (1 - mask) * model.config.pad_token_id
+    inputs = padded(model)
+    mask = inputs["attention_mask"]
     with torch.inference_mode():
-        expected, found = model(input_ids=ids, attention_mask=mask), PackedBert(model)(ids, mask)
+        expected, found = model(**inputs), PackedBert(model)(**inputs)
         torch.testing.assert_close(found.last_hidden_state[mask.bool()], expected.last_hidden_state[mask.bool()])
         torch.testing.assert_close(found.pooler_output, expected.pooler_output)
         mapped = MappedModel(model, torch.randn(32, 32))
-        inputs = {"input_ids": ids, "attention_mask": mask}
         forward = packed(mapped, "float32", inputs)
         assert forward is not None
         torch.testing.assert_close(
@@ -132,10 +131,67 @@ def test_int8_linear_is_the_product_of_rounded_numbers() -> None:
     assert ((found - expected).abs() <= bound + 1e-5).all()
 
 
-def test_training_uses_the_model_itself(encoder: TextEncoder) -> None:
+def test_training_uses_the_weights_themselves(encoder: TextEncoder) -> None:
     fast = encoder.for_answering()
     assert fast.embed(["a desk"]).requires_grad
     assert torch.equal(fast.embed(["a desk"]), encoder.embed(["a desk"]))
+
+
+def padded(model: Any) -> dict[str, Tensor]:
+    """Five texts of different lengths."""
+    mask = torch.tensor([[1] * length + [0] * (12 - length) for length in (12, 3, 7, 3, 1)])
+    ids = torch.randint(5, 50, (5, 12)) * mask + (1 - mask) * model.config.pad_token_id
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def gradients(model: Any, forward: Any, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    model.zero_grad()
+    torch.manual_seed(3)
+    hidden = forward(**inputs).last_hidden_state * inputs["attention_mask"][..., None]
+    (hidden * torch.randn_like(hidden)).sum().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mapped"])
+def test_gradients_without_padding_are_the_same(kind: str) -> None:
+    model = MappedModel(tiny("bert"), torch.randn(32, 32) / 6) if kind == "mapped" else tiny(kind)
+    inputs = padded(model)
+    forward = unpadded(model)
+    assert forward is not None
+    expected, found = gradients(model, model, inputs), gradients(model, forward, inputs)
+    assert len(expected) > 30
+    assert expected.keys() == found.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-4)
+
+
+def test_dropout_of_training_without_padding() -> None:
+    model = tiny("bert")
+    inputs = padded(model)
+
+    def states() -> Tensor:
+        forward = unpadded(model)
+        assert forward is not None
+        with torch.no_grad():
+            found: Tensor = forward(**inputs).last_hidden_state
+        return found
+
+    exact = states()
+    model.train()
+    torch.manual_seed(0)
+    drawn = [states() for _ in range(2)]
+    assert not torch.equal(*drawn)
+    torch.manual_seed(0)
+    assert torch.equal(states(), drawn[0])
+    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = 0.0
+    assert torch.equal(states(), exact)
+
+
+def test_other_models_are_trained_as_they_are(encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    peft = pytest.importorskip("peft")
+    assert unpadded(peft.get_peft_model(tiny("bert"), peft.LoraConfig(target_modules=["query"])).base_model.model) is None
+    monkeypatch.setattr(encoder.model.config, "hidden_act", "relu")
+    assert unpadded(encoder.model) is None
 
 
 def test_unknown_and_unsuitable_precisions_are_refused(encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:

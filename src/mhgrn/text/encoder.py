@@ -16,7 +16,7 @@ from xxhash import xxh64
 from mhgrn.errors import UserError, shortage
 from mhgrn.printing import shortened, shown
 from mhgrn.progress import track
-from mhgrn.text.packed import TextPrecision, check_precision, packed
+from mhgrn.text.packed import TextPrecision, check_precision, packed, unpadded
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tokenizer import SharedTokenizer
 from mhgrn.text.tokens import Tokens
@@ -68,7 +68,7 @@ class TextEncoder(nn.Module):
     name: ClassVar[str]
     folder: Path | None = None  # the folder that the model was loaded from, if a user named it
     precision: TextPrecision = "float32"  # of an encoder for answering, see ``for_answering``
-    _packed: Callable[..., Any] | None = None  # the forward pass without padding
+    _packed: Callable[..., Any] | None = None  # the forward pass without padding, for answering
 
     def __init__(self, settings: TextEncoderSettings) -> None:
         super().__init__()
@@ -209,14 +209,25 @@ class TextEncoder(nn.Module):
         return self._encoded(scaled, hidden, inputs)
 
     def _run(self, inputs: Any) -> Any:
-        forward = self._packed if self.is_packed and not torch.is_grad_enabled() else self.model
-        assert forward is not None
+        forward = self._forward()
         try:
             return forward(**inputs)
         except IndexError:
             raise UserError(
                 f"the text encoder {shortened(self.settings.encoder)} is damaged: its tokenizer has tokens that its weights lack."
             ) from None
+
+    @property
+    def trains_without_padding(self) -> bool:
+        """Whether training computes no padding: on a processor, with a model like BERT."""
+        return self.model.device.type == "cpu" and unpadded(self.model) is not None
+
+    def _forward(self) -> Callable[..., Any]:
+        """The model, or on a processor its forward pass without padding."""
+        if self.model.device.type != "cpu":
+            return self.model  # type: ignore[no-any-return]
+        forward = unpadded(self.model) if torch.is_grad_enabled() else self._packed
+        return self.model if forward is None else forward
 
     def _encoded(self, vectors: Tensor, hidden: Tensor, inputs: Any) -> "Encoded":
         """The encoded texts. Finite weights can overflow with some texts only, so each result is checked, except in training."""

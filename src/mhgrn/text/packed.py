@@ -1,4 +1,4 @@
-"""BERT without padding, in 32 bits or with 8-bit matrix products: for answering, not for training.
+"""BERT without padding, for training and for answering, there also with 8-bit matrix products.
 
 A short text costs as little as it is long: the tokens of all texts are the rows of one matrix, and only attention sees which text
 they belong to. The weights are those of the model it is made of; 8-bit weights are a copy.
@@ -44,7 +44,7 @@ def packed(model: Any, precision: TextPrecision, sample: Mapping[str, Tensor]) -
     Raises:
         UserError: The processor has no exact 8-bit products.
     """
-    inner = model.model if isinstance(model, MappedModel) else model
+    inner = _without_map(model)
     if not _is_bert(inner):
         return None
     if precision == "int8" and not has_exact_int8():
@@ -52,9 +52,30 @@ def packed(model: Any, precision: TextPrecision, sample: Mapping[str, Tensor]) -
     bert = PackedBert(inner)
     if precision == "int8":
         bert.quantize(sample)
-    if inner is model:
+    return _with_map(bert, model)
+
+
+def unpadded(model: Any) -> "Callable[..., BertOutput] | None":
+    """The forward pass of a model without padding for training; None for models of another kind, such as one with a LoRA."""
+    inner = _without_map(model)
+    return _with_map(PackedBert(inner), model) if _is_bert(inner) and _has_plain_weights(inner) else None
+
+
+def _without_map(model: Any) -> Any:
+    return model.model if isinstance(model, MappedModel) else model
+
+
+def _with_map(bert: "PackedBert", model: Any) -> "Callable[..., BertOutput]":
+    """The forward pass of ``model``, given that of the model that it maps the vectors of."""
+    if not isinstance(model, MappedModel):
         return bert
     return lambda **inputs: BertOutput(bert(**inputs).last_hidden_state @ model.weight.T, None)
+
+
+def _has_plain_weights(model: Any) -> bool:
+    """Whether the weights are those of BERT itself, not those of an adapter around them."""
+    names = {name for name, _ in model.named_parameters()}
+    return names.issuperset(f"encoder.layer.0.{name}.weight" for name in READ)
 
 
 def _is_bert(model: Any) -> bool:
@@ -83,6 +104,8 @@ def has_exact_int8() -> bool:
 class PackedBert:
     """The forward pass of a BERT or RoBERTa for texts of different lengths. Any number of threads may use it.
 
+    It can be differentiated. Dropout is that of the model, if the model is in training.
+
     Args:
         model: The model, with the parameter names of its published weights. Its weights are shared.
     """
@@ -93,6 +116,8 @@ class PackedBert:
         self._heads, self._eps, self._width = config.num_attention_heads, config.layer_norm_eps, config.hidden_size
         self._counts_from = config.pad_token_id if config.model_type in COUNTS_TOKENS else None
         self._layers = [_Layer(self, f"encoder.layer.{i}.") for i in range(config.num_hidden_layers)]
+        self._dropout: float = config.hidden_dropout_prob if model.training else 0.0
+        self.attention_dropout: float = config.attention_probs_dropout_prob if model.training else 0.0
 
     def quantize(self, sample: Mapping[str, Tensor]) -> None:
         """Use 8-bit matrix products in the layers. Attention, normalization and the pooler keep 32 bits.
@@ -138,7 +163,7 @@ class PackedBert:
             functional.embedding(of, self._weights[f"embeddings.{name}_embeddings.weight"])
             for name, of in (("word", ids), ("token_type", types), ("position", places))
         )
-        return self.normalized((words + kinds).add_(positions), "embeddings.LayerNorm.")
+        return self.dropped(self.normalized((words + kinds).add_(positions), "embeddings.LayerNorm."))
 
     def _pooled(self, first: Tensor) -> Tensor | None:
         if "pooler.dense.weight" not in self._weights:
@@ -147,6 +172,10 @@ class PackedBert:
 
     def normalized(self, x: Tensor, name: str) -> Tensor:
         return functional.layer_norm(x, (self._width,), self._weights[name + "weight"], self._weights[name + "bias"], self._eps)
+
+    def dropped(self, x: Tensor) -> Tensor:
+        """Dropout; nothing in evaluation."""
+        return functional.dropout(x, self._dropout) if self._dropout else x
 
     def linear(self, *names: str) -> "Float32Linear":
         """The linear maps of these names, whose results stand side by side."""
@@ -168,26 +197,37 @@ def _parts(lengths: Tensor) -> list[tuple[slice, int, int]]:
     return parts
 
 
+READ = tuple(f"attention.self.{of}" for of in ("query", "key", "value"))
 MAPS = ("read", "attended", "inner", "outer")  # the linear maps of a layer in the order of their use
 
 
 class _Layer:
     def __init__(self, bert: PackedBert, name: str) -> None:
         self._bert, self._name = bert, name
-        read = bert.linear(*(f"{name}attention.self.{of}" for of in ("query", "key", "value")))
+        read = bert.linear(*(name + of for of in READ))
         others = (bert.linear(f"{name}{of}.dense") for of in ("attention.output", "intermediate", "output"))
         self.maps: dict[str, Linear] = dict(zip(MAPS, (read, *others), strict=True))
 
     def __call__(self, x: Tensor, parts: list[tuple[slice, int, int]]) -> Tensor:
-        maps, heads = self.maps, self._bert.heads
-        read, attended = maps["read"](x), torch.empty_like(x)
+        bert, maps = self._bert, self.maps
+        attend = _differentiable_attention if torch.is_grad_enabled() else functional.scaled_dot_product_attention
+        read = maps["read"](x)
+        attended = []
         for rows, count, length in parts:
-            q, k, v = read[rows].view(count, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(q, k, v)
-            attended[rows].view(count, length, heads, -1).copy_(mixed.transpose(1, 2))
-        x = self._bert.normalized(maps["attended"](attended).add_(x), f"{self._name}attention.output.LayerNorm.")
+            q, k, v = read[rows].view(count, length, 3, bert.heads, -1).permute(2, 0, 3, 1, 4)
+            mixed = attend(q, k, v, dropout_p=bert.attention_dropout)
+            attended.append(mixed.transpose(1, 2).reshape(count * length, -1))
+        x = bert.normalized(bert.dropped(maps["attended"](torch.cat(attended))) + x, f"{self._name}attention.output.LayerNorm.")
         written = maps["outer"](functional.gelu(maps["inner"](x)))
-        return self._bert.normalized(written.add_(x), f"{self._name}output.LayerNorm.")
+        return bert.normalized(bert.dropped(written) + x, f"{self._name}output.LayerNorm.")
+
+
+def _differentiable_attention(q: Tensor, k: Tensor, v: Tensor, dropout_p: float) -> Tensor:
+    """Attention by matrix products, in 32 bits: on a processor, torch's own is slow to differentiate for short texts."""
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, v = q.float(), k.float(), v.float()
+        weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1)
+        return (functional.dropout(weights, dropout_p) if dropout_p else weights) @ v
 
 
 class Float32Linear:

@@ -41,7 +41,7 @@ from mhgrn.text.zero_shot import cosine_scores
 
 CHECKPOINT = "checkpoint.safetensors"
 SAVE_EVERY = 120  # seconds between checkpoints
-GROUPS = 3  # batches of texts of similar length, which need less padding
+GROUPS = 3  # batches of texts of similar length, if texts are padded
 HELD_OUT_BATCHES, HELD_OUT_SIZE = 4, 128  # questions about facts that are not trained on
 PAIR_NEGATIVES = 4  # wrong answers of a question, with pairs
 MEASURED = 6  # first steps, with a low rate; all but the first of them decide how many fit into a budget
@@ -188,7 +188,7 @@ class _Tuning:
         self.places = places
         self.encoder = tunable.encoder
         self.optimizer = torch.optim.AdamW(tunable.parameters(), lr=options.rate, weight_decay=0.01)
-        self.bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and _computes_bfloat16())
+        self.bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and computes_bfloat16())
         self.step = 0
         self.steps = options.steps
         self.signals = StopSignals()
@@ -342,7 +342,7 @@ class _Tuning:
 
     def _vectors(self, texts: Sequence[str]) -> Tensor:
         order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
-        size = -(-len(texts) // GROUPS)
+        size = len(texts) if self.encoder.trains_without_padding else -(-len(texts) // GROUPS)
         parts = [self.encoder.embed([texts[i] for i in order[at : at + size]]) for at in range(0, len(order), size)]
         back = torch.empty(len(order), dtype=torch.long)
         back[torch.tensor(order)] = torch.arange(len(order))
@@ -455,6 +455,6 @@ def _accuracy(encoder: TextEncoder, questions: Sequence[Question]) -> float | No
     return sum(found.index(max(found)) == question.answer for found, question in zip(scores, answered, strict=True)) / len(answered)
 
 
-def _computes_bfloat16() -> bool:
+def computes_bfloat16() -> bool:
     """Whether this processor has instructions for bfloat16."""
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())  # no public name

@@ -1,6 +1,8 @@
 """Open questions of experiments: graphs and prepared questions from downloaded files, built once in a work folder."""
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from mhgrn.open.data import OpenData
 
 HOPS = ("1-hop", "2-hop", "3-hop")
+GENERATED = {"metaqa": 24_000, "starter": 12_000}  # questions made from a graph
 SPLIT = (0.9, 0.1, 0.0)  # of MetaQA's dev questions into train and dev
 
 
@@ -40,7 +43,11 @@ def open_tasks(name: str, sources: Sources, graph: str = "whole") -> dict[str, O
         sources: The downloaded files, and the work folder.
         graph: ``whole``, or ``half``: with half of its facts.
     """
-    tasks: dict[str, Callable[[Sources, str], dict[str, OpenTask]]] = {"metaqa": _metaqa, "commonsenseqa": _commonsenseqa}
+    tasks: dict[str, Callable[[Sources, str], dict[str, OpenTask]]] = {
+        "metaqa": _metaqa,
+        "commonsenseqa": _commonsenseqa,
+        "generated": _generated,
+    }
     return tasks[name](sources, graph)
 
 
@@ -92,3 +99,39 @@ def _commonsenseqa(sources: Sources, which: str) -> dict[str, OpenTask]:
         prepare_open(source, graph, place, "commonsenseqa-inhouse")
     data = OpenData.load(place)
     return {"commonsenseqa": OpenTask(data, {split: (data, split) for split in ("dev", "test")})}
+
+
+def _generated(sources: Sources, which: str) -> dict[str, OpenTask]:
+    """Questions from relation paths of two graphs, with separate test questions for each number of facts."""
+    from mhgrn.starter import FACTS
+
+    starter = sources.work / "graphs" / f"starter-{file_fingerprint(FACTS)[:12]}"
+    if not (starter / GRAPH).is_file():
+        build([FACTS], "conceptnet")[0].save(starter)
+    films = sources.data / "metaqa" / "kb.txt"
+    if not films.is_file():
+        raise UserError(f"{films} is missing; put MetaQA's graph there.")
+    graphs = {"metaqa": _metaqa_graph(sources, films, which), "starter": KnowledgeGraph.load(starter)}
+    return {name: _made_from(name, graph, sources) for name, graph in graphs.items()}
+
+
+def _made_from(name: str, graph: KnowledgeGraph, sources: Sources) -> OpenTask:
+    from mhgrn.open.data import OpenData, prepare_open
+    from mhgrn.open.synthesis import OpenSynthesisOptions, synthesize_open
+
+    options = OpenSynthesisOptions(count=GENERATED[name])
+    place = sources.work / "open" / f"generated-{name}-{fingerprint(asdict(options), graph.fingerprint)[:12]}"
+    if not OpenData.is_at(place / "prepared"):
+        say(f"making {options.count:,} questions from the graph of {name} …")
+        synthesize_open(graph, place / "questions", options)
+        prepare_open(place / "questions", graph, place / "prepared")
+    rows = [json.loads(line) for line in (place / "questions" / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    tests = {}
+    for hops in sorted(options.hops):
+        folder, own = place / f"test-{hops}", [row for row in rows if len(row["made_from"]["path"]) == hops]
+        if not OpenData.is_at(folder):
+            file = place / f"test-{hops}.jsonl"
+            write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in own))
+            prepare_open(file, graph, folder)
+        tests[f"{name} {hops}"] = OpenData.load(folder), "test"
+    return OpenTask(OpenData.load(place / "prepared"), tests)

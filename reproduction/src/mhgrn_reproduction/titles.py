@@ -39,8 +39,10 @@ PRINTED = {
     "curves": About(NOT_IN_PAPER, "training loss and dev accuracy of each system by epoch"),
     "cases": About("figure 8", "questions with the paths behind their answers"),
     "metaqa": About(NOT_IN_PAPER, "MetaQA: questions of 1 to 3 hops without choices"),
+    "open-commonsense": About(NOT_IN_PAPER, "CommonsenseQA without its choices: the answer among all concepts that walks reach"),
+    "open-generated": About(NOT_IN_PAPER, "questions made from relation paths of 1 to 3 facts, without choices"),
 }
 """Experiments with a table of their own."""
 
-OPEN = ("metaqa",)
+OPEN = ("metaqa", "open-commonsense", "open-generated")
 """Experiments with open questions; each has a file of settings in settings/open."""

@@ -34,7 +34,7 @@ def test_the_list_names_everything(here: Command) -> None:
     shown = here("reproduce", "list")
     assert (shown.code, shown.err) == (0, "")
     assert all(name in shown.out for name in [*names, *found["encoders"]])
-    assert len(names) == 18
+    assert len(names) == 20
     help_text = here("reproduce", "--help").out
     assert all(name in help_text for name in names)
 

@@ -46,12 +46,12 @@ def synthesize(
     options = SynthesisOptions(
         count=count,
         choices=choices,
-        hops=_numbers("--hops", hops, int, "1,2"),
+        hops=numbers_of("--hops", hops, int, "1,2"),
         distractors=distractors,
         hide=hide,
         combined=combined,
         negated=negated,
-        split=_numbers("--split", split, float, "0.96,0.02,0.02"),
+        split=numbers_of("--split", split, float, "0.96,0.02,0.02"),
         seed=seed,
         temperature=temperature,
         min_degree=min_degree,
@@ -71,7 +71,8 @@ def synthesize(
     show(f"Next: mhgrn prepare {output} --kg {graph} -o prepared/")
 
 
-def _numbers(option: str, text: str, kind: type[Number], example: str) -> list[Number]:
+def numbers_of(option: str, text: str, kind: type[Number], example: str) -> list[Number]:
+    """The numbers of an option that takes several, separated by commas."""
     from mhgrn.errors import UserError
     from mhgrn.printing import shortened
 

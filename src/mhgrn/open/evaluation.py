@@ -98,6 +98,7 @@ def evaluate_open(run: OpenRun, data: OpenData, split: str, label: str | None = 
     run.model.eval()
     bias = float(run.model.bias.detach()) if run.gives_sets else None
     texts, topics = [data.texts[q] for q in numbers], [data.topics[q] for q in numbers]
+    run.vectors(texts, keep=True)  # many questions have the same pattern, which is encoded once
     rows, reached = [], 0
     found = ranked_batches(run, topics, texts, f"{run.folder}" if label is None else label)
     for q, (concepts, scores) in zip(numbers, found, strict=True):

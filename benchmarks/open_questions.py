@@ -1,16 +1,19 @@
 """Questions without choices: time of one answer, its growth with the moves followed, and training against a dense recursion.
 
-    python benchmarks/open_questions.py --kg GRAPH [--hops K] [--questions N] [--rounds N] [--json FILE]
+    python benchmarks/open_questions.py --kg GRAPH [--hops K] [--questions N] [--rounds N] [--run RUN] [--json FILE]
 
 Topics are heads or tails of random facts, so that concepts with many facts are drawn often. Attention is that of an untrained
 model, so that no relation is skipped and everything that K moves reach is ranked. The dense recursion multiplies the vectors of a
 batch of questions by one sparse matrix of torch for each relation and its reverse, weighted by attention, at every hop (as
 TransferNet does). It computes the same weights, which is checked. Text is encoded beforehand on both sides.
+
+With ``--run``, whole questions are timed as well: ``ask`` of a run of task=open with dev questions of its data, without evidence.
 """
 
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +65,43 @@ def moves_followed(moves: Moves, topic: int, hops: int) -> int:
     return total
 
 
+def quantiles(times: list[tuple[float, float]]) -> dict[str, float]:
+    """Milliseconds of processor time and of wall-clock time."""
+    kinds = dict(zip(("processor", "wall"), np.array(times).T, strict=True))
+    at = {"median": 0.5, "90 %": 0.9, "max": 1.0}
+    return {f"{name}, {kind}": 1000 * float(np.quantile(kinds[kind], share)) for kind in kinds for name, share in at.items()}
+
+
+def timed(step: Callable[[], object], repeats: int = 3) -> tuple[float, float]:
+    """The least processor time and the least wall-clock time of a step, in seconds."""
+    found = []
+    for _ in range(repeats):
+        began, cpu = time.perf_counter(), time.process_time()
+        step()
+        found.append((time.process_time() - cpu, time.perf_counter() - began))
+    return min(cpu for cpu, _ in found), min(wall for _, wall in found)
+
+
+def asked(run: Path, questions: int) -> list[tuple[float, float]]:
+    """The times of whole questions: finding the topic, encoding the text, walks and ranking."""
+    import mhgrn
+    from mhgrn.inference.open import OpenAnswerer
+
+    qa = mhgrn.load(run)
+    assert isinstance(qa, OpenAnswerer)
+    data = qa.open_run.find_data()
+    stems = [data.questions[number].stem for number in list(data.splits["dev"])[:questions]]
+    qa.ask(stems[0], paths=0)  # loads and compiles
+    return [timed(lambda stem=stem: qa.ask(stem, paths=0)) for stem in stems]  # type: ignore[misc]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kg", type=Path, required=True, help="folder of a graph")
     parser.add_argument("--hops", type=int, default=3)
     parser.add_argument("--questions", type=int, default=100, help="whose time is measured")
     parser.add_argument("--rounds", type=int, default=3, help="of the comparison with the dense recursion")
+    parser.add_argument("--run", type=Path, help="a run of task=open, to time whole questions")
     add_json_option(parser)
     options = parser.parse_args()
     graph = KnowledgeGraph.load(options.kg)
@@ -79,26 +113,26 @@ def main() -> None:
     sources = np.repeat(np.arange(len(moves)), np.diff(moves.ptr))
     topics = rng.choice(sources, options.questions)
     vectors = torch.randn(options.questions, WIDTH)
-    seconds, wall, followed = [], [], []
-    for q, topic in enumerate(topics.tolist()):
-        with torch.inference_mode():
+    times, followed = [], []
+    with torch.inference_mode():
+        for q, topic in enumerate(topics.tolist()):
+            own, vector = [np.array([topic])], vectors[q : q + 1]
             if not q:
-                model.rank(walker, [np.array([topic])], vectors[:1], NO_NODES)  # compiles
-            began, cpu = time.perf_counter(), time.process_time()
-            model.rank(walker, [np.array([topic])], vectors[q : q + 1], NO_NODES).scores.softmax(0)
-            seconds.append(time.process_time() - cpu)
-            wall.append(time.perf_counter() - began)
-        followed.append(moves_followed(moves, topic, options.hops))
+                model.rank(walker, own, vector, NO_NODES)  # compiles
+            times.append(timed(lambda own=own, vector=vector: model.rank(walker, own, vector, NO_NODES).scores.softmax(0)))  # type: ignore[misc]
+            followed.append(moves_followed(moves, topic, options.hops))
+    seconds = [cpu for cpu, _ in times]
     many = np.array(followed) >= np.median(followed)
     exponent = float(np.polyfit(np.log(np.array(followed)[many]), np.log(np.array(seconds)[many]), 1)[0])
-    milliseconds = {
-        f"{name}, {kind}": 1000 * float(np.quantile(values, at))
-        for kind, values in (("processor", seconds), ("wall", wall))
-        for name, at in (("median", 0.5), ("90 %", 0.9), ("max", 1.0))
-    }
+    explained = float(np.corrcoef(followed, seconds)[0, 1] ** 2)
+    milliseconds = quantiles(times)
     print(f"{graph}: K = {options.hops}, {options.questions} questions, {torch.get_num_threads()} threads")
     print("one question, ms:", "; ".join(f"{name} {value:.1f}" for name, value in milliseconds.items()))
     print(f"moves followed: median {np.median(followed):,.0f}, max {max(followed):,}; time grows with their power {exponent:.2f}")
+    print(f"a linear function of the moves followed explains {explained:.0%} of the variance of the time")
+    whole = quantiles(asked(options.run, options.questions)) if options.run is not None else {}
+    if whole:
+        print("a whole question, ms:", "; ".join(f"{name} {value:.1f}" for name, value in whole.items()))
 
     returning = Walker(moves, WalkOptions(returns=True))
     matrices, batch = matrices_of(moves), topics[:BATCH].tolist()
@@ -127,7 +161,8 @@ def main() -> None:
     print(f"training on batches of {BATCH}: {rate.cpu.median:,.0f} questions per second of processor time")
     print(f"the dense recursion takes {comparison.ratio('dense', 'walks').cpu.median:.1f}x the processor time")
     print(comparison.conditions())
-    numbers: dict[str, Any] = {"milliseconds": milliseconds, "exponent": exponent, "training": comparison.as_json()}
+    numbers: dict[str, Any] = {"milliseconds": milliseconds, "exponent": exponent, "linear": explained, "whole": whole}
+    numbers["training"] = comparison.as_json()
     write_json(options.json, numbers)
 
 

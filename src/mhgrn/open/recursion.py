@@ -73,6 +73,25 @@ class _Scratch:
         self.place_of = np.full(concepts, -1, dtype=np.int32)
         self.reached = np.empty(concepts, dtype=np.int32)
 
+    def kept(self) -> "_Kept":
+        """A copy of a pass with one column of weights."""
+        hops = list(enumerate(self.counts.tolist()))
+        return _Kept([self.nodes[k, :n].copy() for k, n in hops], [self.mass[k, :n].copy() for k, n in hops])
+
+    def restore(self, kept: "_Kept") -> None:
+        """Put a pass back, as the kernel left it."""
+        for k, (nodes, mass) in enumerate(zip(*kept, strict=True)):
+            count = self.counts[k] = len(nodes)
+            self.nodes[k, :count], self.mass[k, :count] = nodes, mass
+            self.slot[k, nodes] = np.arange(count, dtype=np.int32)
+
+
+class _Kept(NamedTuple):
+    """What the backward pass of a question reads of its forward pass: the nodes of each hop and their weights."""
+
+    nodes: list[Array]
+    mass: list[Array]
+
 
 class Walker:
     """Runs the recursion on a graph. Any number of threads may use one walker.
@@ -127,9 +146,19 @@ class Walker:
         return WalkWays(attention, transition, self.options.returns, self.options.max_degree)
 
     def forward(
-        self, topics: Sequence[Array], attention: Array, transition: Array, concepts: list[Array], left_out: list[int]
+        self,
+        topics: Sequence[Array],
+        attention: Array,
+        transition: Array,
+        concepts: list[Array],
+        left_out: list[int],
+        kept: list[_Kept | None] | None = None,
     ) -> Array:
-        """The weights [C, K]; writes the reached concepts, ascending, and the moves left out of every question to the lists."""
+        """The weights [C, K]; writes the reached concepts, ascending, and the moves left out of every question to the lists.
+
+        What :meth:`backward` reads is written to ``kept``, unless there is a transition: then weights have a column for each label,
+        and walking again is cheaper than keeping them.
+        """
         hops, columns = attention.shape[1], max(1, len(transition))
         weights: list[Array] = [np.empty((0, hops))] * len(topics)
         pool = self._pool(hops, columns)
@@ -143,14 +172,22 @@ class Walker:
                     read_lengths(s.nodes, s.mass, s.counts, columns, s.place_of, found, weights[q])
                     clear_slots(s.slot, s.nodes, s.counts)
                     concepts[q] = found.astype(np.int64)
+                    if kept is not None and columns == 1:
+                        kept[q] = s.kept()
 
         parallel_for(task, len(topics))
         return np.concatenate([np.empty((0, hops)), *weights])
 
     def backward(
-        self, topics: Sequence[Array], attention: Array, transition: Array, concepts: Sequence[Array], grad: Array
+        self,
+        topics: Sequence[Array],
+        attention: Array,
+        transition: Array,
+        concepts: Sequence[Array],
+        grad: Array,
+        kept: Sequence[_Kept | None],
     ) -> tuple[Array, Array]:
-        """The gradients of attention and transition. Walks again: that is cheaper than keeping the weights of all hops."""
+        """The gradients of attention and transition."""
         hops, columns = attention.shape[1], max(1, len(transition))
         grad_attention, of_transition = np.zeros_like(attention), np.zeros((len(topics), *transition.shape))
         ptr = np.concatenate([[0], np.cumsum([len(found) for found in concepts])]).astype(np.int64)
@@ -159,7 +196,10 @@ class Walker:
         def task(first: int, last: int) -> None:
             with pool.taken() as s:
                 for q in range(first, last):
-                    self._walk(s, topics[q], attention[q], transition)
+                    if (before := kept[q]) is not None:
+                        s.restore(before)
+                    else:
+                        self._walk(s, topics[q], attention[q], transition)
                     grads = np.zeros((hops + 1, int(s.counts.max()) * columns))
                     own = grad[ptr[q] : ptr[q + 1]]
                     spread_lengths(s.nodes, s.counts, columns, s.place_of, concepts[q], own, grads)
@@ -184,15 +224,17 @@ class _Reach(torch.autograd.Function):
         concepts: list[Array],
         left_out: list[int],
     ) -> Tensor:
-        weights = torch.from_numpy(walker.forward(topics, _array(attention), _array(transition), concepts, left_out))
+        kept: list[_Kept | None] = [None] * len(topics)
+        for_backward = kept if any(ctx.needs_input_grad) else None
+        weights = torch.from_numpy(walker.forward(topics, _array(attention), _array(transition), concepts, left_out, for_backward))
         ctx.save_for_backward(attention, transition)
-        ctx.walker, ctx.topics, ctx.concepts = walker, topics, concepts
+        ctx.walker, ctx.topics, ctx.concepts, ctx.kept = walker, topics, concepts, kept
         return weights
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         attention, transition = ctx.saved_tensors
-        found = ctx.walker.backward(ctx.topics, _array(attention), _array(transition), ctx.concepts, _array(grad))
+        found = ctx.walker.backward(ctx.topics, _array(attention), _array(transition), ctx.concepts, _array(grad), ctx.kept)
         of_attention, of_transition = (torch.from_numpy(values) for values in found)
         return of_attention.to(attention), of_transition.to(transition), None, None, None, None
 

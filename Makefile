@@ -82,7 +82,10 @@ release:  ## build wheel and sdist, check them in clean environments, one for ea
 	build/release/tools/bin/python -m build --outdir dist .
 	build/release/tools/bin/twine check --strict dist/*
 	@for python in $(RELEASE_PYTHONS); do \
-		found=$$(command -v $$python || ls -d $$HOME/.pyenv/versions/$${python#python}.*/bin/python 2>/dev/null | tail -1); \
+		found=; \
+		for place in $$(command -v $$python) $$HOME/.pyenv/versions/$${python#python}.*/bin/python; do \
+			if [ -z "$$found" ] && "$$place" -c 'import venv' 2>/dev/null; then found=$$place; fi; \
+		done; \
 		if [ -z "$$found" ]; then echo "$$python: not installed, not checked"; continue; fi; \
 		$(MAKE) --no-print-directory release-check PYTHON=$$found ENVIRONMENT=$$python REQUIREMENTS=requirements.lock || exit 1; \
 	done

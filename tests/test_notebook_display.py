@@ -1,6 +1,7 @@
 """Answers, progress and curves in notebooks, and the notebooks of the documentation from a clean kernel."""
 
 import json
+import pickle
 import re
 import sys
 from html.parser import HTMLParser
@@ -13,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mhgrn
 from mhgrn.drawing.curves import draw_curves, read_metrics
 from mhgrn.errors import UserError
 from mhgrn.explain import ReasoningPath
 from mhgrn.inference import Answer
+from mhgrn.inference.html import picture
 from mhgrn.kg import Fact
 from mhgrn.progress import track
 
@@ -62,7 +65,25 @@ def test_no_text_of_an_answer_becomes_markup(question: str, choices: list[str], 
     tags = Tags()
     tags.feed(answer_of(question, choices, concepts, relation)._repr_html_())
     assert not tags.open
-    known = {"div", "p", "b", "table", "tr", "td", "ul", "li", "small", "svg", "defs", "marker", "path", "rect", "line", "text"}
+    known = {
+        "div",
+        "p",
+        "b",
+        "table",
+        "tr",
+        "td",
+        "ul",
+        "li",
+        "small",
+        "svg",
+        "defs",
+        "marker",
+        "path",
+        "rect",
+        "text",
+        "title",
+        "br",
+    }
     assert tags.seen <= known
     assert not [name for name in tags.attributes if name.startswith("on") or name in ("src", "href")]
 
@@ -83,6 +104,40 @@ def test_an_answer_shows_its_choices_sentences_and_concepts() -> None:
         assert part in html
     assert html.count("<rect") == 3
     assert html.count("marker-end") == 2
+    assert html.count("bold-tip") == 3  # both facts, and the arrowhead itself
+
+
+def test_an_answer_in_a_notebook_has_a_picture_of_its_part_of_the_graph() -> None:
+    qa, choices = mhgrn.load(), ["puddle", "umbrella", "desert", "cloud", "car"]
+    question = "After hours of heavy rain, what do you find on the street?"
+    answer = qa.ask(question, choices)
+    view = qa.ask(question, choices, subgraph=True).subgraph
+    html = answer._repr_html_()
+    assert view is not None
+    assert html == qa.ask(question, choices, subgraph=True)._repr_html_()
+    for node in view["nodes"]:
+        assert f">{node['label']}</text>" in html
+    assert html.count("marker-end") == len(view["edges"])
+    assert answer.evidence is not None
+    assert html.count('stroke-width="2.2"') == len(answer.evidence.facts) > 0
+    for line in ("Rain can lead to a leak.", "Without the graph:"):
+        assert line in html
+    assert "_view" not in answer.to_dict()
+    copied = pickle.loads(pickle.dumps(answer))
+    assert copied == answer
+    assert copied._view is None
+    assert "<svg" in copied._repr_html_()  # of the paths
+    assert all(one._view is None for one in qa.ask_many([{"question": question, "choices": choices}] * 2))
+
+
+def test_a_large_part_of_the_graph_is_cut_and_says_so() -> None:
+    nodes = [{"name": f"c{i}", "label": f"c{i}", "role": ("question", "between", "choice")[i % 3]} for i in range(90)]
+    edges = [{"head": i, "relation": "IsA", "tail": (i * 7 + 1) % 90, "sentence": "s"} for i in range(90)]
+    svg = picture({"nodes": nodes, "edges": edges, "left_out": {"nodes": 10, "edges": 910}}, {("c0", "IsA", "c1")})
+    assert svg.count("<rect") == 27
+    shown = svg.count("marker-end")
+    assert f"27 of 100 concepts, {shown} of 1,000 facts" in svg
+    assert svg.count('stroke-width="2.2"') == 1
 
 
 def test_progress_is_shown_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

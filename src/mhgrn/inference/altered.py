@@ -6,17 +6,35 @@ nodes are those of the batch.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mhgrn.explain import Mask, QuestionFacts, empty_subgraph
+from mhgrn.explain import Mask, QuestionFacts, empty_subgraph, without_facts
+from mhgrn.inference.asked import Asked, stored_fact, triples
 from mhgrn.inference.batch import Read
+from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.scoring import Scorer
 from mhgrn.subgraphs.extract import Subgraph
 
 AT_ONCE = 1_000_000  # nodes and facts of the graphs that are scored at once; bounds the memory
+
+
+def altered_subgraphs(asked: Sequence[Asked], graph: KnowledgeGraph, found: Sequence[Subgraph]) -> list[Subgraph]:
+    """The subgraphs of the questions' statements without the facts that are left out."""
+    rest = iter(found)
+    altered: list[Subgraph] = []
+    for one in asked:
+        mine = list(islice(rest, len(one.question.choices)))
+        removed = {triple for fact in one.without for triple in triples(graph, stored_fact(graph, fact))}
+        if not one.graph:
+            mine = [empty_subgraph()] * len(mine)
+        elif removed:
+            mine = [without_facts(subgraph, removed) for subgraph in mine]
+        altered += mine
+    return altered
 
 
 def altered_scores(scorer: Scorer, read: Read, altered: Iterable[tuple[Subgraph, int]]) -> Tensor:

@@ -1,5 +1,6 @@
 """An answer with the facts behind it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -81,6 +82,11 @@ class Answer:
     evidence: EvidenceSet | None = None
     sources: list[dict[str, Any]] | None = None
     ranking: Ranking | None = None
+    _view: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)  # makes ``subgraph`` for Jupyter
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies do not keep the graph of the question in memory."""
+        return {**vars(self), "_view": None}
 
     @property
     def confidence(self) -> float:
@@ -104,6 +110,7 @@ class Answer:
         if self.contrast is not None:
             facts = [{**vars(one), "fact": list(one.fact)} for one in self.contrast.facts]
             answer["contrast"] = {**vars(self.contrast), "facts": facts}
+        del answer["_view"]
         return {name: value for name, value in answer.items() if value is not None or name not in OPTIONAL}
 
     def __repr__(self) -> str:
@@ -115,7 +122,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """The answer in Jupyter."""
-        return answer_html(self)
+        return answer_html(self, self._view() if self.subgraph is None and self._view is not None else self.subgraph)
 
     def text(self, triples: bool = False) -> str:
         """The answer as text. The facts of the evidence are sentences, or triples of head, relation and tail."""

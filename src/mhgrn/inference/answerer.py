@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise
 from typing import Any
 
@@ -18,14 +19,12 @@ from mhgrn.explain import (
     WalkDistribution,
     attends_to_walks,
     decode_walks,
-    empty_subgraph,
     to_path,
-    without_facts,
 )
 from mhgrn.explain import attention as attention_data
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.grounding.statements import BUILDERS
-from mhgrn.inference.altered import FactMasks, altered_scores
+from mhgrn.inference.altered import FactMasks, altered_scores, altered_subgraphs
 from mhgrn.inference.answer import Answer
 from mhgrn.inference.asked import (
     Asked,
@@ -35,7 +34,6 @@ from mhgrn.inference.asked import (
     choice_number,
     distinct_names,
     naming,
-    stored_fact,
     to_question,
     triples,
 )
@@ -292,7 +290,7 @@ class QuestionAnswerer(Shareable):
         stems = [question.stem for question in questions for _ in question.choices]
         choices = [choice for question in questions for choice in question.choices]
         found = self._subgraphs(questions, knowledge)
-        subgraphs = _altered(asked, knowledge.graph, found)
+        subgraphs = altered_subgraphs(asked, knowledge.graph, found)
         with torch.inference_mode():
             graphs = self.scorer.graphs(subgraphs, knowledge.graph, stems=stems)
             text, truncated = memory.text(stems, choices)
@@ -422,6 +420,7 @@ class QuestionAnswerer(Shareable):
         contrast = None
         if asked.contrast is not None:
             contrast = self._contrast(read, q, read.best[q], choice_number(asked.question, asked.contrast))
+        view = partial(view_of, read, q, decoded.facts, encoder, self._first_head)
         return Answer(
             question=asked.question.stem,
             choice=names[read.best[q]],
@@ -432,13 +431,14 @@ class QuestionAnswerer(Shareable):
             masses=decoded.masses,
             without_graph=decoded.without_graph,
             attention=weights,
-            subgraph=view_of(read, q, decoded.facts, encoder, self._first_head) if asked.subgraph else None,
+            subgraph=view() if asked.subgraph else None,
             contrast=contrast,
             abstain_below=asked.abstain_below,
             coverage=asked.coverage,
             prediction_set=likely_choices(self.run.calibration, asked, names, read.probabilities[q], read.best[q]),
             evidence=decoded.evidence,
             sources=sources_of(read.knowledge.graph, shown_facts(decoded)),
+            _view=view if len(read.asked) == 1 and encoder.uses_graph else None,  # answers of a batch would keep all of it
         )
 
     def _notes(self, read: Read, q: int, decoded: Decoded, names: Sequence[str]) -> list[str]:
@@ -472,21 +472,6 @@ class QuestionAnswerer(Shareable):
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> Knowledge:
         return Knowledge(graph, Grounder(graph), Extractor(graph, SubgraphLimits.of(self.run.about["data"])))
-
-
-def _altered(asked: Sequence[Asked], graph: KnowledgeGraph, found: Sequence[Subgraph]) -> list[Subgraph]:
-    """The subgraphs of the questions' statements without the facts that are left out."""
-    rest = iter(found)
-    altered: list[Subgraph] = []
-    for one in asked:
-        mine = list(islice(rest, len(one.question.choices)))
-        removed = {triple for fact in one.without for triple in triples(graph, stored_fact(graph, fact))}
-        if not one.graph:
-            mine = [empty_subgraph()] * len(mine)
-        elif removed:
-            mine = [without_facts(subgraph, removed) for subgraph in mine]
-        altered += mine
-    return altered
 
 
 def _batches(questions: Iterator[Question], size: int) -> Iterator[list[Question]]:

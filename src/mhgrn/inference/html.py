@@ -1,31 +1,57 @@
-"""An answer as HTML, for Jupyter: bars, the facts as sentences, and a picture of the paths. All texts are escaped."""
+"""An answer as HTML, for Jupyter: bars, the facts as sentences, and a picture of the question's part of the graph.
 
+All texts are escaped.
+"""
+
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mhgrn.explain import ReasoningPath
+from mhgrn.kg.sentences import label
 from mhgrn.printing import printable
 
 if TYPE_CHECKING:
     from mhgrn.inference.answer import Answer
 
-BLUE, LIGHT, GRAY = "#2563eb", "#dbeafe", "#cbd5e1"
-COLUMN, ROW, HEIGHT, LETTER = 210, 56, 28, 7.2  # pixels: distance of columns and rows, height of a concept, width of a letter
+BLUE, LIGHT, GRAY, PALE, DARK = "#2563eb", "#dbeafe", "#cbd5e1", "#94a3b8", "#0f172a"
+COLUMN, ROW, HEIGHT, LETTER = 250, 48, 28, 7.2  # pixels: distance of columns and rows, height of a concept, width of a letter
 LONGEST = 22  # letters of a concept or relation in the picture
-MOST = 30  # choices, and concepts of the picture
+MOST = 30  # choices
+ROLES = {"question": 0, "between": 1, "choice": 2}  # the columns of the picture, from left to right
+IN_COLUMN, MOST_EDGES = 9, 60  # concepts of a column, and facts of the picture
+SWEEPS = 12  # of the ordering of rows
 
 
-def answer_html(answer: "Answer") -> str:
-    """The answer as a piece of HTML without scripts, styles and links of its own."""
+def answer_html(answer: "Answer", view: dict[str, Any] | None = None) -> str:
+    """The answer as a piece of HTML without scripts, styles and links of its own.
+
+    Args:
+        answer: The answer.
+        view: The question's part of the graph, see :func:`mhgrn.inference.view.view_of`. None: the picture has the paths only.
+    """
     parts = [f"<p><b>{_text(answer.question)}</b></p>", _bars(answer)]
     paths = [path for path in answer.paths if path.facts]
-    if paths:
-        said = [f"<li>{_text(' '.join(path.sentences) or str(path))} <small>({_share(path)})</small></li>" for path in paths]
-        parts += [f"<ul>{''.join(said)}</ul>", picture_of_paths(paths)]
-    if answer.without_graph is not None:
+    evidence = answer.evidence
+    if evidence is not None:
+        lines = evidence.lines(answer.choice, answer.probabilities[answer.choice])
+        indented = [line for line in lines if line.startswith("  ")]
+        rest = [line for line in lines if not line.startswith("  ")]
+        if indented:
+            said = "".join(f"<li>{_text(' '.join(line.split()))}</li>" for line in indented)
+            parts += [f"<p>{_sentence(rest.pop(0))}</p>", f"<ul>{said}</ul>"]
+        parts += ["<p>", "<br>".join(_sentence(line) for line in rest), "</p>"]
+    elif paths:
+        said = "".join(f"<li>{_text(' '.join(path.sentences) or str(path))} <small>({_share(path)})</small></li>" for path in paths)
+        parts.append(f"<ul>{said}</ul>")
+    shown = [fact for path in paths for fact in path.facts] if evidence is None else [one.fact for one in evidence.facts]
+    view = view_of_paths(paths) if view is None else view
+    if view["edges"]:
+        parts.append(picture(view, {tuple(fact) for fact in shown}))
+    if evidence is None and answer.without_graph is not None:
         parts.append(f"<p>Without the graph: {answer.probabilities[answer.choice]:.1%} → {answer.without_graph:.1%}</p>")
     parts += [f"<p><small>{_text(note)}</small></p>" for note in answer.notes]
-    return f'<div style="max-width: 760px">{"".join(parts)}</div>'
+    return f'<div style="max-width: 780px">{"".join(parts)}</div>'
 
 
 def _bars(answer: "Answer") -> str:
@@ -42,65 +68,135 @@ def _bars(answer: "Answer") -> str:
     return f'<table style="margin: 0">{"".join(rows)}</table>{more}'
 
 
-def picture_of_paths(paths: list[ReasoningPath]) -> str:
-    """The facts of some paths as SVG: the concepts of the question on the left, the answer on the right."""
-    place: dict[str, tuple[int, int]] = {}  # column and row of each concept
-    columns = max(len(path.concepts) for path in paths)
-    used = [0] * columns
+def view_of_paths(paths: Sequence[ReasoningPath]) -> dict[str, Any]:
+    """The concepts and facts of paths in the form of :func:`mhgrn.inference.view.view_of`."""
+    roles: dict[str, str] = {}
     for path in paths:
-        for step, concept in enumerate(path.concepts):
-            column = columns - len(path.concepts) + step
-            if concept not in place and len(place) < MOST:
-                place[concept] = (column, used[column])
-                used[column] += 1
-    width, height = (columns - 1) * COLUMN + LETTER * LONGEST + 40, max(used) * ROW + 36
-    facts = dict.fromkeys(fact for path in paths for fact in path.facts if fact.head in place and fact.tail in place)
-    drawn = [_arrow(_center(place[fact.head]), _center(place[fact.tail]), fact.tail, fact.relation) for fact in facts]
-    drawn += [_node(concept, _center(where)) for concept, where in place.items()]
-    marker = (
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
-        '<path d="M0 0 L8 4 L0 8 z" fill="#64748b"/></marker></defs>'
+        for concept in path.concepts[1:-1]:
+            roles.setdefault(concept, "between")
+        roles[path.concepts[0]], roles[path.concepts[-1]] = "question", "choice"
+    place = {concept: number for number, concept in enumerate(roles)}
+    facts = dict.fromkeys(fact for path in paths for fact in path.facts)
+    return {
+        "nodes": [{"name": name, "label": label(name), "role": role} for name, role in roles.items()],
+        "edges": [
+            {"head": place[fact.head], "relation": fact.relation, "tail": place[fact.tail], "sentence": " ".join(fact)}
+            for fact in facts
+        ],
+        "left_out": {"nodes": 0, "edges": 0},
+    }
+
+
+class _Place(NamedTuple):
+    """The center of a concept in the picture, and half of its width."""
+
+    x: float
+    y: float
+    half: float
+
+
+def picture(view: dict[str, Any], shown: set[tuple[str, ...]]) -> str:
+    """The question's part of the graph as SVG: concepts of the question on the left, of the choices on the right.
+
+    Args:
+        view: See :func:`mhgrn.inference.view.view_of`; its most important nodes and edges come first.
+        shown: The facts of the explanation, by names. They are drawn bold and with their relations.
+    """
+    columns: list[list[int]] = [[], [], []]
+    for number, node in enumerate(view["nodes"]):
+        column = columns[ROLES[node["role"]]]
+        if len(column) < IN_COLUMN:
+            column.append(number)
+    drawn = {number for column in columns for number in column}
+    edges = [edge for edge in view["edges"] if edge["head"] in drawn and edge["tail"] in drawn][:MOST_EDGES]
+    places = _places(columns, edges, [node["label"] for node in view["nodes"]])
+    names = [node["name"] for node in view["nodes"]]
+    bold = [(names[edge["head"]], edge["relation"], names[edge["tail"]]) in shown for edge in edges]
+    parts = [_arrow(edge, places, False)[0] for edge, is_bold in zip(edges, bold, strict=True) if not is_bold]
+    said = [_arrow(edge, places, True) for edge, is_bold in zip(edges, bold, strict=True) if is_bold]
+    parts += [line for line, _ in said]
+    parts += [_node(node["label"], node["role"], places[number]) for number, node in enumerate(view["nodes"]) if number in drawn]
+    parts += [relation for _, relation in said]
+    nodes, facts = len(names) + view["left_out"]["nodes"], len(view["edges"]) + view["left_out"]["edges"]
+    if (len(drawn), len(edges)) != (nodes, facts):
+        parts.append(_label(COLUMN, 14, f"{len(drawn)} of {nodes:,} concepts, {len(edges)} of {facts:,} facts", 11, "#475569"))
+    width, height = 2 * COLUMN + LETTER * LONGEST + 60, max(map(len, columns)) * ROW + 40
+    tips = "".join(
+        f'<marker id="{name}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
+        f'<path d="M0 0 L8 4 L0 8 z" fill="{color}"/></marker>'
+        for name, color in (("tip", PALE), ("bold-tip", BLUE))
     )
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Paths" width="{width:.0f}" height="{height:.0f}"'
-    return f'{head} style="max-width: 100%" viewBox="0 0 {width:.0f} {height:.0f}">{marker}{"".join(drawn)}</svg>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Graph" width="{width:.0f}" height="{height}"'
+    style = 'style="max-width: 100%; background: white"'
+    return f'{head} {style} viewBox="0 0 {width:.0f} {height}"><defs>{tips}</defs>{"".join(parts)}</svg>'
 
 
-def _center(place: tuple[int, int]) -> tuple[float, float]:
-    column, row = place
-    return LETTER * LONGEST / 2 + 20 + column * COLUMN, 44 + row * ROW
+def _places(columns: Sequence[list[int]], edges: Sequence[dict[str, Any]], labels: Sequence[str]) -> dict[int, _Place]:
+    """Positions of concepts in their columns; rows are sorted by the mean height of their neighbors, so that few lines cross."""
+    tallest = max(map(len, columns))
+    height: dict[int, float] = {}
+
+    def spread(column: list[int]) -> None:
+        for row, number in enumerate(column):
+            height[number] = 44 + (row + (tallest - len(column)) / 2) * ROW
+
+    for column in columns:
+        spread(column)
+    near: dict[int, list[int]] = {number: [] for number in height}
+    for edge in edges:
+        near[edge["head"]].append(edge["tail"])
+        near[edge["tail"]].append(edge["head"])
+
+    def wanted(number: int) -> float:
+        heights = [height[other] for other in near[number]] or [height[number]]
+        return sum(heights) / len(heights)
+
+    for sweep in range(SWEEPS):
+        for column in columns if sweep % 2 else columns[::-1]:
+            column.sort(key=wanted)
+            spread(column)
+    left = LETTER * LONGEST / 2 + 20
+    return {
+        number: _Place(left + place * COLUMN, height[number], len(_short(labels[number])) * LETTER / 2 + 10)
+        for place, column in enumerate(columns)
+        for number in column
+    }
 
 
-def _node(concept: str, center: tuple[float, float]) -> str:
-    (x, y), name = center, _short(concept.replace("_", " "))
-    half = _half(concept)
+def _node(name: str, role: str, place: _Place) -> str:
+    fill, stroke = {"question": (LIGHT, BLUE), "between": ("#ffffff", PALE), "choice": ("#dcfce7", "#16a34a")}[role]
     return (
-        f'<rect x="{x - half:.0f}" y="{y - HEIGHT / 2:.0f}" width="{2 * half:.0f}" height="{HEIGHT}" rx="14" fill="{LIGHT}"'
-        f' stroke="{BLUE}"/>{_label(x, y + 4, name, 13, "#0f172a")}'
+        f'<rect x="{place.x - place.half:.0f}" y="{place.y - HEIGHT / 2:.0f}" width="{2 * place.half:.0f}" height="{HEIGHT}"'
+        f' rx="14" fill="{fill}" stroke="{stroke}"/>{_label(place.x, place.y + 4, _short(name), 13, DARK)}'
     )
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float], tail: str, relation: str) -> str:
-    """A line between two concepts that ends at the border of the second. It bends around concepts between them."""
-    (x1, y1), (x2, y2) = start, end
-    bend = ROW * 0.9 if abs(x2 - x1) > COLUMN * 1.5 else 0.0
-    middle = (x1 + x2) / 2, (y1 + y2) / 2 - bend
-    dx, dy = x2 - middle[0], y2 - middle[1]
-    shares = [_half(tail) / abs(dx)] if dx else []
-    shares += [HEIGHT / 2 / abs(dy)] if dy else []
-    share = min([*shares, 0.9])  # of the last part of the line, which the concept hides
-    x3, y3 = x2 - share * dx, y2 - share * dy
-    line = f'<path d="M{x1:.0f} {y1:.0f} Q{middle[0]:.0f} {middle[1]:.0f} {x3:.0f} {y3:.0f}" fill="none" stroke="#64748b"'
-    return f'{line} marker-end="url(#tip)"/>' + _label(middle[0], middle[1] + bend / 2 - 6, _short(relation), 11, "#475569")
-
-
-def _half(concept: str) -> float:
-    """Half of the width of a concept."""
-    return len(_short(concept.replace("_", " "))) * LETTER / 2 + 10
+def _arrow(edge: dict[str, Any], places: dict[int, _Place], is_bold: bool) -> tuple[str, str]:
+    """A curve from head to tail, and its label. Concepts of one column are joined by an arc on their right."""
+    a, b = places[edge["head"]], places[edge["tail"]]
+    if a.x == b.x:
+        x1, x2 = a.x + a.half, b.x + b.half
+        reach = max(x1, x2) + 18 + abs(a.y - b.y) / 6
+        bends, middle = (reach, reach), (max(x1, x2) * 0.25 + reach * 0.75, (a.y + b.y) / 2)
+    else:
+        to_right = 1 if b.x > a.x else -1
+        x1, x2 = a.x + to_right * a.half, b.x - to_right * b.half
+        share, fall = (
+            (0.5, 0.5) if abs(b.x - a.x) < 1.5 * COLUMN else (0.3, 0.16)
+        )  # a long line has its label before the middle column
+        bends, middle = ((x1 + x2) / 2, (x1 + x2) / 2), (x1 + share * (x2 - x1), a.y + fall * (b.y - a.y))
+    color, width, tip = (BLUE, 2.2, "bold-tip") if is_bold else (GRAY, 1, "tip")
+    line = (
+        f'<path d="M{x1:.0f} {a.y:.0f} C{bends[0]:.0f} {a.y:.0f} {bends[1]:.0f} {b.y:.0f} {x2:.0f} {b.y:.0f}" fill="none"'
+        f' stroke="{color}" stroke-width="{width}" marker-end="url(#{tip})"><title>{_text(edge["sentence"])}</title></path>'
+    )
+    return line, _label(middle[0], middle[1] - 5, _short(edge["relation"]), 11, BLUE)
 
 
 def _label(x: float, y: float, text: str, size: int, color: str) -> str:
     style = f'font-size="{size}" fill="{color}" text-anchor="middle" font-family="monospace"'
-    return f'<text x="{x:.0f}" y="{y:.0f}" {style}>{_text(text)}</text>'
+    halo = 'stroke="white" stroke-width="3" paint-order="stroke"' if color == BLUE else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}" {style} {halo}>{_text(text)}</text>'
 
 
 def _share(path: ReasoningPath) -> str:
@@ -109,6 +205,10 @@ def _share(path: ReasoningPath) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _sentence(text: str) -> str:
+    return _text(text[:1].upper() + text[1:])
 
 
 def _text(text: str) -> str:

@@ -126,3 +126,13 @@ def test_the_picture_of_an_answer_is_that_of_the_built_in_model() -> None:
     picture = (ROOT / "docs" / "answer.svg").read_text(encoding="utf-8")
     shown = [*answer.probabilities.values(), answer.without_graph]
     assert all(f"{probability:.1%}" in picture for probability in shown), "draw it again: make plots"
+
+
+def test_the_code_next_to_equations_is_the_code_of_the_package() -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 8
+    for file, code in blocks:
+        lines = {line.strip() for line in (ROOT / "src" / "mhgrn" / file).read_text(encoding="utf-8").splitlines()}
+        for line in code.splitlines():
+            assert line in lines, f"{file}: {line}"

@@ -85,6 +85,18 @@ class Row(NamedTuple):
     weight: float = 1.0
 
 
+class Label(NamedTuple):
+    """A name of a concept, as a file states it. Files with labels have ids in their facts."""
+
+    concept: str
+    """The id of the concept, as in facts."""
+    text: str
+    language: str = ""
+    """Its code, such as ``en``; empty if the file does not say."""
+    is_preferred: bool = False
+    """Whether it is the label to show, not another name of the concept."""
+
+
 class BadRow(Exception):
     """A malformed row. The message says what is wrong with it."""
 
@@ -102,6 +114,7 @@ class SkippedRow(Exception):
 
 
 Fields = Sequence[str] | BadRow  # of a row, or what is wrong with it
+Found = tuple[int, Fields | SkippedRow] | Label  # what a file has: a row with its line number, or a name of a concept
 
 
 @dataclass
@@ -120,6 +133,7 @@ class RowBlock:
     bad_rows: list[str] = field(default_factory=list)  # messages for the first few
     lines: Array | None = None  # [rows] number of each row's line, if known
     details: Sequence[str] | None = None  # [rows] what a row says about its source: a JSON object or nothing
+    labels: list[Label] = field(default_factory=list)  # names of concepts, which may be in facts of other blocks
 
     @classmethod
     def of(cls, rows: Sequence[Row], relations: "RelationNames") -> "RowBlock":
@@ -149,6 +163,7 @@ class RelationNames:
         self.names = Interner()
         self._numbers: dict[str, int] = {}  # of names that were asked for, since looking one up in the interner is slow
         self._resolved: list[tuple[int, bool]] = []
+        self._labels: dict[str, str] = {}  # of relations that files know by ids
 
     def number(self, name: str) -> int:
         """Return the number of a name."""
@@ -156,6 +171,11 @@ class RelationNames:
         if found is None:
             found = self._numbers[name] = self.names.add(name.encode())
         return found
+
+    def label(self, name: str, text: str) -> None:
+        """Name a relation that facts know by an id, such as ``P31``. It has no effect with a schema. The first label counts."""
+        if text := relation_name(text).removeprefix("*"):
+            self._labels.setdefault(name, text)
 
     def resolved(self) -> tuple[Array, Array]:
         """Return for each name its relation in the schema, or -1, and whether it swaps head and tail."""  # 2 x [names]
@@ -168,9 +188,18 @@ class RelationNames:
 
     def derived(self) -> tuple[Schema, Array]:
         """Return a schema of the names that occurred, and each name's relation in it."""
-        names = [self.names[number] for number in range(self.names.count)]
+        names = self._labelled([self.names[number] for number in range(self.names.count)])
         schema = Schema.derived(filter(self.knows, names))
         return schema, np.array([schema.lookup.get(name.lower(), (0, False))[0] for name in names], dtype=np.uint16)
+
+    def _labelled(self, names: list[str]) -> list[str]:
+        """Replace ids by their labels. A label that two relations have is followed by the id."""
+        labels = [self._labels.get(name, name) for name in names]
+        counts = Counter(label.lower() for label in labels)
+        return [
+            label if label == name or counts[label.lower()] == 1 else f"{label} ({name})"
+            for name, label in zip(names, labels, strict=True)
+        ]
 
     @property
     def are_too_many(self) -> bool:
@@ -218,8 +247,10 @@ class GraphReader:
     """File endings of this format, before an ending such as ``.gz``."""
     schema: ClassVar[str | None] = None
     """The name of the schema that such files need if no other is given."""
+    is_vague: ClassVar[bool] = False
+    """Whether :meth:`recognizes` holds for files of other formats too. Such a format is chosen only if no other one holds."""
     is_any_table: ClassVar[bool] = False
-    """Whether :meth:`recognizes` is vague. Such a format is chosen only if no other one recognizes the file."""
+    """Whether :meth:`recognizes` holds for tables of any kind. Such a format is chosen last."""
     heeds: ClassVar[frozenset[str] | None] = None
     """The options of :data:`FORMAT_OPTIONS` that have an effect. None: unknown."""
 
@@ -241,12 +272,18 @@ class GraphReader:
             if line.strip():
                 yield number, line.rstrip("\r\n")
 
-    def rows(self) -> Iterator[tuple[int, Fields]]:
+    def rows(self) -> Iterator[Found]:
         """Yield the line number and the fields of each row.
 
-        Fields are texts: head, relation, tail and, if known, a weight. A malformed row is a :class:`BadRow` in their place.
+        Fields are texts: head, relation, tail and, if known, a weight. A malformed row is a :class:`BadRow` in their place, and one
+        that the options exclude a :class:`SkippedRow`. A format that has ids in facts also yields a :class:`Label` for each name of
+        a concept, and calls ``self.relations.label`` for names of relations.
         """
         raise NotImplementedError
+
+    def is_wanted(self, language: str | None) -> bool:
+        """Return whether texts of a language are kept: the one of the options, and those of no known language."""
+        return not language or language.partition("-")[0].lower() == self.options.language
 
     def row(self, fields: Sequence[str]) -> Row:
         """Return the fact of a row; raise :class:`BadRow` or :class:`SkippedRow` if there is none."""
@@ -254,8 +291,9 @@ class GraphReader:
 
     def blocks(self) -> Iterator[RowBlock]:
         """Yield all rows of the file. Override this instead of :meth:`rows` to read many rows at once."""
-        for part in self._batches():
+        for part, labels in self._batches():
             block = RowBlock.of([], self.relations)
+            block.labels = labels
             checked = ((number, self.checked(number, fields, block)) for number, fields in part)
             found = [(number, row) for number, row in checked if row is not None]
             usable = RowBlock.of([row for _, row in found], self.relations)
@@ -263,21 +301,25 @@ class GraphReader:
             block.seen, block.lines = len(part), np.array([number for number, _ in found], dtype=np.int64)
             yield block
 
-    def _batches(self) -> Iterator[list[tuple[int, Fields]]]:
-        part, size = [], 0
-        for number, fields in self.rows():
-            part.append((number, fields))
-            size += 0 if isinstance(fields, BadRow) else sum(map(len, fields))
-            if len(part) == BATCH or size > BATCH_SIZE:
-                yield part
-                part, size = [], 0
-        if part:
-            yield part
+    def _batches(self) -> Iterator[tuple[list[tuple[int, Fields | SkippedRow]], list[Label]]]:
+        part, labels, size = list[tuple[int, Fields | SkippedRow]](), list[Label](), 0
+        for found in self.rows():
+            if isinstance(found, Label):
+                labels.append(found)
+                size += len(found.concept) + len(found.text)
+            else:
+                part.append(found)
+                size += 0 if isinstance(found[1], Exception) else sum(map(len, found[1]))
+            if len(part) + len(labels) == BATCH or size > BATCH_SIZE:
+                yield part, labels
+                part, labels, size = [], [], 0
+        if part or labels:
+            yield part, labels
 
-    def checked(self, number: int, fields: Fields, block: RowBlock) -> Row | None:
+    def checked(self, number: int, fields: Fields | SkippedRow, block: RowBlock) -> Row | None:
         """Return the row that ``fields`` are; None for an unusable one, which is counted in ``block``."""
         try:
-            if isinstance(fields, BadRow):
+            if isinstance(fields, Exception):
                 raise fields
             row = self.row(fields)
             if not self.relations.knows(row.relation):

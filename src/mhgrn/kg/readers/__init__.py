@@ -36,7 +36,8 @@ def find_reader(path: Path, name: str | None = None, delimiter: str | None = Non
     if not found:
         line = first_line(path)
         found = [reader for reader in readers if reader.recognizes(line)]
-        found = [reader for reader in found if not reader.is_any_table] or found
+        known = [reader for reader in found if not reader.is_any_table]
+        found = [reader for reader in known if not reader.is_vague] or known or found
         if delimiter is not None and all(reader.is_any_table for reader in found):
             found = [READERS.load("tsv" if delimiter_of(delimiter) == "\t" else "csv")]
     if len(found) > 1:

@@ -53,14 +53,16 @@ def lines(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
 
 
 def first_line(path: Path) -> str:
-    """Return the first line of a file that is not blank."""
+    """Return the first line of a file that is not blank; with the next one, if it is only a bracket, as in JSON."""
     try:
         with path.open("rb") as raw, _body(path, raw) as body:
             found = body.read(LONGEST_LINE).removeprefix(codecs.BOM_UTF8).lstrip()
             while not found and (more := body.read(LONGEST_LINE)):
                 found = more.lstrip()
-            line = found.partition(b"\n")[0] if b"\n" in found else found + body.readline(LONGEST_LINE)
-            return line.decode()
+            line, end, rest = found.partition(b"\n")
+            if end and line.strip() == b"[":
+                line += end + (rest.partition(b"\n")[0] if b"\n" in rest else rest + body.readline(LONGEST_LINE))
+            return (line if end else found + body.readline(LONGEST_LINE)).decode()
     except (UnicodeDecodeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -18,10 +18,11 @@ class JsonLinesReader(GraphReader):
     name = "jsonl"
     endings = (".jsonl", ".ndjson")
     heeds = frozenset({"columns"})
+    is_vague = True
 
     @classmethod
     def recognizes(cls, line: str) -> bool:
-        if line.strip() in ("{", "["):  # a document over many lines, which is refused with advice
+        if line.partition("\n")[0].strip() in ("{", "["):  # a document over many lines, which is refused with advice
             return True
         return line.lstrip().startswith(("{", "[")) and isinstance(_value(line), dict | list)
 

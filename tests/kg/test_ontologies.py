@@ -88,6 +88,7 @@ def test_other_formats_of_rdf(tmp_path: Path, dataset: Any, ending: str, kind: s
     assert found(path)[:2] == (FACTS, LABELS)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:rdflib")
 @pytest.mark.parametrize("kind", ["turtle", "xml", "trig", "nquads"])
 def test_what_rdflib_writes(tmp_path: Path, kind: str) -> None:
     rdflib = pytest.importorskip("rdflib")

@@ -23,8 +23,8 @@ def build(
     triples: Annotated[
         list[Path],
         typer.Argument(
-            help="ConceptNet assertions, tables of head, relation, tail (TSV, CSV, Parquet), JSON lines, GraphML or N-Triples; "
-            "text may be .gz.",
+            help="ConceptNet assertions, tables of head, relation, tail (TSV, CSV, Parquet), JSON lines, GraphML, RDF (Turtle, "
+            "RDF/XML, OWL, TriG, N-Quads, N-Triples), OBO, Wikidata, KGTK or Neo4j; text may be .gz.",
             show_default=False,
         ),
     ],
@@ -36,8 +36,8 @@ def build(
     format: Annotated[
         str | None,
         typer.Option(
-            help="Format of the files: conceptnet, csv, graphml, jsonl, ntriples, parquet, tsv, or one of another package. "
-            "Unset: detect."
+            help="Format of the files: conceptnet, csv, graphml, jsonl, kgtk, neo4j, nquads, ntriples, obo, parquet, rdfxml, "
+            "trig, tsv, turtle, wikidata, or one of another package. Unset: detect."
         ),
     ] = None,
     columns: Annotated[
@@ -50,7 +50,7 @@ def build(
     delimiter: Annotated[
         str | None, typer.Option(help="Character between the fields of tables, or tab. Unset: tab or comma.", show_default=False)
     ] = None,
-    language: Annotated[str, typer.Option(help="ConceptNet and N-Triples only: the language to keep.")] = "en",
+    language: Annotated[str, typer.Option(help="ConceptNet, RDF, Wikidata and KGTK: the language of texts to keep.")] = "en",
     published_names: Annotated[
         bool,
         typer.Option("--published-names", help="ConceptNet only: name concepts by the last part of their URI (published code)."),
@@ -127,6 +127,37 @@ def build(
         "malformed": report.bad,
     }
     show_text("left out: " + (", ".join(f"{count:,} {why}" for why, count in left_out.items() if count) or "nothing"))
+
+
+@app.command()
+def query(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="Address of a SPARQL endpoint, or files of RDF.", show_default=False),
+    ],
+    sparql: Annotated[
+        Path,
+        typer.Option(help="File with a CONSTRUCT query, or with SELECT ?head ?relation ?tail.", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File of statements to write (.ttl).", show_default=False)],
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the statements that a SPARQL query finds, to build a graph from."""
+    from mhgrn.errors import UserError
+    from mhgrn.io.atomic import check_file_writable
+    from mhgrn.kg.sparql import query as run
+
+    check_file_writable(output, force)
+    try:
+        text = sparql.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{sparql} cannot be read; name a file with a SPARQL query.") from None
+    count = run(sources, text, output)
+    if as_json:
+        show_json({"file": str(output), "statements": count})
+        return
+    show_text(f"{output}: {count:,} statements. Build a graph of them: mhgrn kg build {output} -o graph/")
 
 
 @app.command()

@@ -29,9 +29,9 @@ def build(
     """Read files of triples into one graph in memory. :meth:`KnowledgeGraph.save` writes it to a folder.
 
     Args:
-        paths: One file or several: ConceptNet's release, N-Triples, GraphML, Parquet, JSON lines, or tables of head, relation, tail
-            and perhaps a weight, separated by tabs or commas. Other packages may add formats. Text may be compressed (``.gz``,
-            ``.bz2``, ``.xz``).
+        paths: One file or several: ConceptNet's release, RDF, OBO, Wikidata, KGTK, Neo4j, GraphML, Parquet, JSON lines, or tables
+            of head, relation, tail and perhaps a weight, separated by tabs or commas. Other packages may add formats. Text may be
+            compressed (``.gz``, ``.bz2``, ``.xz``).
         schema: The name of a shipped schema, or a YAML file. By default ConceptNet's for its release; for other files, every
             relation name is a relation.
         options: The rules of import.

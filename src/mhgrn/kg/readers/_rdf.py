@@ -127,7 +127,7 @@ class RdfReader(GraphReader):
         """Yield the statements of the file, and a BadRow for each malformed one."""
         ox = oxigraph()
         content = self.checked_pieces(pieces(self.path, self.advance))
-        stream = io.BufferedReader(_Pieces(content), 1 << 16)
+        stream = io.BufferedReader(Pieces(content), 1 << 16)
         parsed = ox.parse(stream, format=getattr(ox.RdfFormat, self.parser), base_iri=BASE, lenient=True)
         failures = 0
         while True:
@@ -151,7 +151,7 @@ class RdfReader(GraphReader):
         return content
 
 
-class _Pieces(io.RawIOBase):
+class Pieces(io.RawIOBase):
     """A file made of pieces."""
 
     def __init__(self, content: Iterator[bytes]) -> None:
@@ -195,7 +195,9 @@ def compact(address: str) -> str:
     """
     if found := OBO_ID.match(address):
         return f"{found[1]}:{found[2]}"
-    return address.removeprefix(f"{WIKIDATA}entity/").removeprefix(BASE)
+    if address.startswith(BASE):
+        return unquote(address.removeprefix(BASE))
+    return address.removeprefix(f"{WIKIDATA}entity/")
 
 
 def local_name(address: str) -> str:

@@ -163,6 +163,8 @@ def test_a_model_goes_to_a_hub_and_back(trained: QuestionAnswerer, tmp_path: Pat
         assert pushed.stdout.strip().startswith(f"{server.address}/owner/model/commit/")
         files = server.repositories["owner/model"]
         assert {"run.json", "model.safetensors", "README.md", "graph/graph.json"} <= set(files)
+        assert files["README.md"].startswith(b"---\nlibrary_name: mhgrn")  # our card, not that of the mixin
+        assert "config.json" not in files
         files["evil.py"] = b"raise SystemExit('code of the folder was run')"
         offline = in_a_process(PULL, server.address, tmp_path / "two", "no")
         assert "allow_download=True" in offline.stderr

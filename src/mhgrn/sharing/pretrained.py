@@ -6,7 +6,6 @@ Loading one reads JSON, YAML, numbers and safetensors, each verified against its
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -117,19 +116,23 @@ def push_to_hub(
     """Upload a run to the Hugging Face hub; see :meth:`Shareable.push_to_hub`."""
     if not HUB_NAME.fullmatch(name):
         raise UserError(f"{shortened(name)} is no name on the Hugging Face hub; write owner/name.")
-    from huggingface_hub import HfApi
+    from huggingface_hub import ModelHubMixin
 
-    with tempfile.TemporaryDirectory() as place:
-        folder = save_pretrained(run, Path(place) / "model", with_graph, graph_source, about)
-        try:
-            api = HfApi(token=token)
-            api.create_repo(name, private=private, exist_ok=True)
-            commit: Any = api.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload a model of mhgrn")
-        except Exception as error:  # errors of the hub, of the network and of files
-            raise UserError(
-                f"{name} cannot be uploaded ({shortage(error) or reason_of(error)}). Check the name, the connection and the token"
-                " (`hf auth login`)."
-            ) from None
+    class Uploaded(ModelHubMixin):  # type: ignore[misc]
+        """What the hub's mixin saves to a temporary folder and uploads."""
+
+        def _save_pretrained(self, save_directory: Path) -> None:
+            save_pretrained(run, save_directory, with_graph, graph_source, about)
+
+    try:
+        commit: Any = Uploaded().push_to_hub(name, commit_message="Upload a model of mhgrn", private=private, token=token)
+    except UserError:
+        raise
+    except Exception as error:  # errors of the hub, of the network and of files
+        raise UserError(
+            f"{name} cannot be uploaded ({shortage(error) or reason_of(error)}). Check the name, the connection and the token"
+            " (`hf auth login`)."
+        ) from None
     return str(commit.commit_url)
 
 

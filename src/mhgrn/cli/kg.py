@@ -50,7 +50,19 @@ def build(
     delimiter: Annotated[
         str | None, typer.Option(help="Character between the fields of tables, or tab. Unset: tab or comma.", show_default=False)
     ] = None,
-    language: Annotated[str, typer.Option(help="ConceptNet, RDF, Wikidata and KGTK: the language of texts to keep.")] = "en",
+    language: Annotated[
+        str,
+        typer.Option(
+            help="Languages of texts and labels to keep, separated by commas, preferred first; or all. ConceptNet: only one."
+        ),
+    ] = "en",
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Table of labels of concepts that facts name by id: id, label, language, kind (label, alias).",
+            show_default=False,
+        ),
+    ] = None,
     published_names: Annotated[
         bool,
         typer.Option("--published-names", help="ConceptNet only: name concepts by the last part of their URI (published code)."),
@@ -100,7 +112,7 @@ def build(
         columns=parse_columns(columns) if columns is not None else None,
         delimiter=delimiter,
     )
-    graph, report = build_graph(triples, schema, options, concepts)
+    graph, report = build_graph(triples, schema, options, concepts, labels)
     graph.save(output)
     ConceptIndex.of(graph)  # writes it into the folder
     for note in report.notes:

@@ -9,6 +9,7 @@ from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.kg.column_order import FirstRows
 from mhgrn.kg.fact_table import FactTable, ImportReport
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.kg.label_table import file_labels
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import FORMAT_OPTIONS, SHOWN, GraphReader, ImportOptions
 from mhgrn.kg.readers import find_reader
@@ -25,6 +26,7 @@ def build(
     schema: str | None = None,
     options: ImportOptions = ImportOptions(),
     concepts: str | Path | None = None,
+    labels: str | Path | Iterable[str | Path] | None = None,
 ) -> tuple[KnowledgeGraph, ImportReport]:
     """Read files of triples into one graph in memory. :meth:`KnowledgeGraph.save` writes it to a folder.
 
@@ -36,6 +38,8 @@ def build(
             relation name is a relation.
         options: The rules of import.
         concepts: A file of names, one per line, that are numbered first, whether a fact names them or not.
+        labels: Tables of the labels and aliases of concepts, which facts name by id: id, label and, if known, language and kind
+            (``label`` or ``alias``), separated by tabs. See :meth:`KnowledgeGraph.label`.
 
     Returns:
         The graph, and counts of the rows by outcome.
@@ -56,16 +60,20 @@ def build(
     if concepts is not None:
         for name in _listed(Path(concepts)):
             table.names.add(name.encode())
-    table.report.notes += _without_effect(options, readers.values())
+    notes = _without_effect(options, readers.values())
+    table.report.notes += (note for note in notes if labels is None or "--language" not in note)
     names = Counter(file.name for file in files)
     for file in files:
         table.file = file.name if names[file.name] == 1 else str(file)
         _read(file, readers[file], table)
     if not table.names.count:
         raise UserError(f"{', '.join(map(str, files))}: no row was usable ({_why_nothing(table.report)}); nothing was built.")
+    label_files = [] if labels is None else _files(labels)
+    for file in label_files:
+        table.add_labels(file_labels(file))
     if options.weights and table.has_only_weight_1:
         table.report.notes.append("every fact has the weight 1; is there a column of weights?")
-    source = {"files": {file.name: file_fingerprint(file) for file in files}, "options": options.stored()}
+    source = {"files": {file.name: file_fingerprint(file) for file in (*files, *label_files)}, "options": options.stored()}
     return table.graph(source), table.report
 
 
@@ -100,6 +108,8 @@ def _read(path: Path, reader_type: type[GraphReader], table: FactTable) -> None:
     shown: list[str] = []
     limit = table.options.max_bad
     table.first_rows = FirstRows()
+    if reader_type.has_ids:
+        table.keep_labels()
     with bar(f"reading {path.name}", path.stat().st_size) as advance:
         reader = reader_type(path, table.relations, table.options, advance)
         for block in reader.blocks():

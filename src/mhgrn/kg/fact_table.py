@@ -1,6 +1,7 @@
 """Facts by names → columns of numbers → a graph."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,10 @@ from mhgrn.kg.column_order import FirstRows
 from mhgrn.kg.csr import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner, intern_last, is_space, text_crc
+from mhgrn.kg.label_table import LabelTable, label_problem
+from mhgrn.kg.labels import Label
 from mhgrn.kg.provenance import Origins, provenance_arrays
-from mhgrn.kg.reader import Array, ImportOptions, RelationNames, RowBlock
+from mhgrn.kg.reader import SHOWN, Array, ImportOptions, RelationNames, RowBlock
 from mhgrn.kg.schema import Schema
 from mhgrn.kg.strings import StringIndex, TextTable
 from mhgrn.printing import CONTROLS, shortened
@@ -41,10 +44,13 @@ class ImportReport:
     bad_rows: list[str] = field(default_factory=list)
     with_controls: int = 0  # names with control or bidirectional characters
     first_with_controls: str = ""  # where the first of them is, and its escaped name
+    labels: int = 0  # rows that are labels or aliases in a language to keep
     notes: list[str] = field(default_factory=list)  # what the user should know
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self.__dict__, "other_relations": dict(self.other_relations.most_common())}
+        """As JSON values. Labels, which came later, are listed only if there are any."""
+        values = {**self.__dict__, "other_relations": dict(self.other_relations.most_common())}
+        return {name: value for name, value in values.items() if value or name != "labels"}
 
 
 class FactTable:
@@ -60,6 +66,7 @@ class FactTable:
         self.names = Interner()
         self.relations = RelationNames(schema)
         self.report = ImportReport()
+        self.labels: LabelTable | None = None  # none until a file has labels
         self.first_rows = FirstRows()  # of the current file
         self.file = ""  # the name of the current file, for provenance
         self._origins = Origins()
@@ -79,6 +86,7 @@ class FactTable:
         report.other_language += rows.other_language
         report.not_alphabetic += rows.not_alphabetic
         report.other_relations.update(rows.other_relations)
+        self.add_labels(rows.labels, where)
         spans, relation, weight, lines, details = rows.spans, rows.relation, rows.weight, rows.lines, rows.details
         if options.min_weight is not None:
             heavy = weight >= options.min_weight
@@ -104,6 +112,26 @@ class FactTable:
             row = np.zeros(len(head), dtype=np.int64) if lines is None else lines
             columns = (*columns, row, self._origins.numbers(self.file, details, len(head)))
         self._gather(*columns)
+
+    def keep_labels(self) -> LabelTable:
+        """Return the table of labels. From now on, facts name concepts by ids."""
+        if self.labels is None:
+            self.labels = LabelTable(self.options.languages)
+        return self.labels
+
+    def add_labels(self, labels: Iterable[Label], where: str = "") -> None:
+        """Add labels and aliases of concepts, which facts name by their ids.
+
+        Args:
+            labels: The labels. Malformed ones are counted and left out.
+            where: The file they are from.
+        """
+        for label in labels:
+            if problem := label_problem(label):
+                self.report.bad += 1
+                self.report.bad_rows += [f"{where}: {problem}"] if len(self.report.bad_rows) < SHOWN else []
+                continue
+            self.report.labels += self.keep_labels().add(label)
 
     def _report_controls(self, known: int, head: Ints, tail: Ints, lines: Ints | None, where: str) -> None:
         """Count the names from number ``known`` on that have control or bidirectional characters."""
@@ -182,10 +210,16 @@ class FactTable:
         if found := [relation.name for relation in schema.relations if CONTROLS.search(relation.name)]:
             self.report.with_controls += len(found)
             self.report.first_with_controls = self.report.first_with_controls or f"the relation {shortened(found[0])}"
+        names, labels = self.names.index(), None
+        if self.labels is not None:
+            names, labels = self.labels.finished(names)
+            self.report.with_controls += len(found_names := _with_controls(names.ptr, names.data))
+            if len(found_names) and not self.report.first_with_controls:
+                self.report.first_with_controls = f"the label {shortened(names[int(found_names[0])])}"
         if source:
             source = {**source, "report": self.report.to_dict()}
         kept_weight = weight if self.options.weights else None
-        return KnowledgeGraph.from_sorted(self.names.index(), head, relation, tail, kept_weight, schema, source, provenance)
+        return KnowledgeGraph.from_sorted(names, head, relation, tail, kept_weight, schema, source, provenance, labels)
 
 
 @kernel

@@ -16,6 +16,8 @@ from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, in_memory, read_folder
+from mhgrn.kg.labels import ARRAYS as LABELS
+from mhgrn.kg.labels import Label, Labels, read_labels
 from mhgrn.kg.names import concept_name, one_edit_away
 from mhgrn.kg.provenance import ARRAYS as PROVENANCE
 from mhgrn.kg.provenance import ROW, Provenance, provenance_at, read_provenance
@@ -37,8 +39,9 @@ ARRAYS = (
     *("neighbour_ptr", "neighbour"),
     *("name_ptr", "name_bytes", "name_slots"),
     *PROVENANCE,
+    *LABELS,
 )
-OPTIONAL = ("weight", *PROVENANCE)
+OPTIONAL = ("weight", *PROVENANCE, *LABELS)
 
 Ints = NDArray[Any]
 
@@ -100,6 +103,7 @@ class KnowledgeGraph:
         self.fingerprint: str = about["fingerprint"]
         self.names = StringIndex.from_arrays("name", arrays)
         self._stored = {name: in_memory(array) for name, array in arrays.items()}
+        self.labels = Labels(about["labels"]["languages"], arrays) if LABELS[0] in arrays else None
 
     @property
     def head_ptr(self) -> Ints:
@@ -187,6 +191,7 @@ class KnowledgeGraph:
             "neighbour": neighbor,
             **stored_texts(stored, "name", concepts),
             **(read_provenance(stored, facts) if set(PROVENANCE) <= about["arrays"].keys() else {}),
+            **(read_labels(stored, concepts) if "labels" in about else {}),
         }
         for pointer, name in (("head_ptr", "tail"), ("neighbour_ptr", "neighbour")):
             if arrays[pointer].guard is arrays[name].guard is NO_GUARD and not _are_rows_sorted(
@@ -265,6 +270,7 @@ class KnowledgeGraph:
         schema: Schema,
         source: dict[str, Any],
         provenance: Mapping[str, Ints] | None = None,
+        labels: Labels | None = None,
     ) -> "KnowledgeGraph":
         """Make a graph in memory from distinct facts, sorted by head, tail and relation."""
         from mhgrn.kg.csr import pointer, simple_graph
@@ -282,18 +288,21 @@ class KnowledgeGraph:
             "neighbour": neighbor,
             **names.to_arrays("name"),
             **(provenance or {}),
+            **({} if labels is None else labels.arrays),
         }
         for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
             array.setflags(write=False)
+        labelled = () if labels is None else (labels.languages, *labels.arrays.values())
         about = {
             "format": FORMAT,
             "concepts": n,
             "facts": count,
             "schema": schema.to_dict(),
             "source": source,
-            "names": fingerprint(names.data, names.ptr),
-            "fingerprint": fingerprint(schema.identity(), *(arrays[name] for name in _IDENTITY if name in arrays)),
+            "names": fingerprint(names.data, names.ptr, *labelled),
+            "fingerprint": fingerprint(schema.identity(), *(arrays[name] for name in _IDENTITY if name in arrays), *labelled),
             "arrays": {name: len(array) for name, array in arrays.items()},
+            **({} if labels is None else {"labels": {"languages": labels.languages}}),
         }
         return cls(None, about, arrays)
 
@@ -372,14 +381,42 @@ class KnowledgeGraph:
         return self.names[concept]
 
     def find(self, name: str) -> int | None:
-        """Return the number of the concept with exactly this name, or None."""
-        return self.names.find(name)
+        """Return the number of the concept with exactly this name, or None.
+
+        In a graph with labels, ``name`` may also be an id, or a label or an alias that means only one concept.
+        """
+        found = self.names.find(name)
+        return found if found is not None or self.labels is None else self.labels.find(name)
+
+    def identifier(self, concept: int) -> str:
+        """Return the id of a concept as it is spelled, ``HP:0001250``. In a graph without labels this is the name."""
+        return self.name(concept) if self.labels is None or concept >= len(self.labels) else self.labels.id(concept)
+
+    def label(self, concept: int) -> str:
+        """Return the preferred label of a concept. In a graph without labels this is the name, with spaces.
+
+        The names of concepts with the same label have their ids in brackets. Their labels do not.
+        """
+        unlabelled = self.labels is None or concept >= len(self.labels)
+        return self.name(concept).replace("_", " ") if self.labels is None or unlabelled else self.labels.text(concept)
+
+    def aliases(self, concept: int) -> list[Label]:
+        """Return all labels and aliases of a concept, the preferred label first; none in a graph without labels."""
+        return [] if self.labels is None or concept >= len(self.labels) else self.labels.rows(concept)
 
     def id(self, name: str) -> int:
-        """Return the number of the concept with this name, written with spaces or underscores, in any case."""
+        """Return the number of the concept with this name, written with spaces or underscores, in any case.
+
+        In a graph with labels, ``name`` may also be an id, a label or an alias. Raises a :class:`~mhgrn.errors.UserError` if it
+        means no concept, or more than one.
+        """
         stored = concept_name(name)
         found = self.find(stored)
         if found is None:
+            if self.labels is not None and (several := self.labels.named(stored)):
+                listed = ", ".join(f"{shown(self.label(c))} ({shown(self.identifier(c))})" for c in several[:10])
+                more = f" and {len(several) - 10:,} more" if len(several) > 10 else ""
+                raise UserError(f"{shortened(name)} may mean {len(several):,} concepts: {listed}{more}. Give the id of one.")
             similar = one_edit_away(stored) if len(stored) <= LONGEST_NAME else ()
             near = {other for other in similar if self.find(other) is not None}
             raise UserError(self.lacks(name) + (did_you_mean(stored, near) if near else ""))
@@ -429,7 +466,7 @@ class KnowledgeGraph:
     def holds(self, head: str, relation: str, tail: str) -> bool:
         """Return whether the graph has this fact, given by exact names."""
         h, t = self.find(head), self.find(tail)
-        return h is not None and t is not None and Fact(head, relation, tail) in self._row(h, t)
+        return h is not None and t is not None and any(found.relation == relation for found in self._row(h, t))
 
     def number(self, fact: tuple[str, str, str]) -> int:
         """Return the number of a fact, given by exact names: its place in ``tail``, ``relation`` and :meth:`facts`.
@@ -437,10 +474,12 @@ class KnowledgeGraph:
         Numbers belong to one version of a graph; :attr:`Fact.id` survives changes.
         """
         head, tail = self.find(fact[0]), self.find(fact[2])
-        if head is None or tail is None or Fact(*fact) not in (row := self._row(head, tail)):
+        row = [] if head is None or tail is None else self._row(head, tail)
+        relations = [found.relation for found in row]
+        if head is None or tail is None or fact[1] not in relations:
             raise UserError(f"the fact {', '.join(map(shown, fact))} is not in the graph.")
         start, end = self._bounds("head_ptr", head)
-        return start + int(np.searchsorted(self._part("tail", start, end), tail)) + row.index(Fact(*fact))
+        return start + int(np.searchsorted(self._part("tail", start, end), tail)) + relations.index(fact[1])
 
     def fact(self, number: int) -> Fact:
         """Return the fact with a number."""

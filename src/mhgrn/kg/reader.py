@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import did_you_mean
 from mhgrn.kg.interning import Interner
+from mhgrn.kg.labels import Label
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import MAX_RELATIONS, Schema
 from mhgrn.printing import printable, shortened, shown
@@ -30,7 +31,8 @@ class ImportOptions:
     """The rules of import. The defaults are those of the paper's graph, except for ``names``.
 
     Args:
-        language: The language to keep: of ConceptNet's concepts, and of texts in N-Triples.
+        language: The language to keep: of ConceptNet's concepts, of texts in N-Triples, and of labels. Several are separated by
+            commas, the most preferred first: ``"de,en"``; ``"all"`` stands for all. ConceptNet takes one.
         names: How a ConceptNet URI gives a name. ``"word"`` takes the word: ``/c/en/cat/n/wn/animal`` is ``cat``. ``"published"``
             takes the last part after removing the part of speech, as the published graph does: ``animal``.
         alphabetic: Drop ConceptNet's concepts that have other characters than letters, hyphens and underscores.
@@ -62,6 +64,15 @@ class ImportOptions:
     delimiter: str | None = None
     provenance: bool = False
 
+    @property
+    def languages(self) -> list[str]:
+        """The languages to keep, the most preferred first."""
+        return [language for part in self.language.split(",") if (language := part.strip().lower())]
+
+    def keeps_language(self, tag: str) -> bool:
+        """Return whether a language is one of those to keep. ``en-gb`` is kept with ``en``."""
+        return bool({tag.lower(), tag.partition("-")[0].lower(), "all"} & set(self.languages))
+
     def stored(self) -> dict[str, Any]:
         """The rules as a graph's folder lists them. Provenance, which came later, is listed only if it is kept."""
         return {name: value for name, value in self.__dict__.items() if value or name != "provenance"}
@@ -83,18 +94,6 @@ class Row(NamedTuple):
     relation: str
     tail: str
     weight: float = 1.0
-
-
-class Label(NamedTuple):
-    """A name of a concept, as a file states it. Files with labels have ids in their facts."""
-
-    concept: str
-    """The id of the concept, as in facts."""
-    text: str
-    language: str = ""
-    """Its code, such as ``en``; empty if the file does not say."""
-    is_preferred: bool = False
-    """Whether it is the label to show, not another name of the concept."""
 
 
 class BadRow(Exception):
@@ -234,6 +233,17 @@ class GraphReader:
     >>> Arrows.recognizes("cat -IsA-> animal")  # files are recognized by their ending
     False
 
+    If concepts have ids, facts name concepts by id. :meth:`rows` yields a :class:`~mhgrn.kg.labels.Label` for each label and each
+    alias of a concept, before or after its facts or in another file. With facts ``("Q42", "occupation", "Q36180")``::
+
+        yield Label("Q42", "Douglas Adams", "en", is_preferred=True)
+        yield Label("Q42", "DNA", "en")
+        yield Label("Q36180", "writer", "en", is_preferred=True)
+
+    The reader yields all languages; the graph keeps those of ``options.languages``. The graph names a concept by its label in the
+    first of these languages. Labels of concepts that no fact names are dropped. A reader that overrides :meth:`blocks` adds labels
+    to :attr:`RowBlock.labels`.
+
     Args:
         path: The file to read.
         relations: The relation names of all files so far.
@@ -251,6 +261,8 @@ class GraphReader:
     """Whether :meth:`recognizes` holds for files of other formats too. Such a format is chosen only if no other one holds."""
     is_any_table: ClassVar[bool] = False
     """Whether :meth:`recognizes` holds for tables of any kind. Such a format is chosen last."""
+    has_ids: ClassVar[bool] = False
+    """Whether facts name concepts by ids, so that the graph keeps ids even if the files have no labels."""
     heeds: ClassVar[frozenset[str] | None] = None
     """The options of :data:`FORMAT_OPTIONS` that have an effect. None: unknown."""
 
@@ -282,8 +294,8 @@ class GraphReader:
         raise NotImplementedError
 
     def is_wanted(self, language: str | None) -> bool:
-        """Return whether texts of a language are kept: the one of the options, and those of no known language."""
-        return not language or language.partition("-")[0].lower() == self.options.language
+        """Return whether texts of a language are kept: those of the options, and those of no known language."""
+        return not language or self.options.keeps_language(language)
 
     def row(self, fields: Sequence[str]) -> Row:
         """Return the fact of a row; raise :class:`BadRow` or :class:`SkippedRow` if there is none."""

@@ -73,6 +73,7 @@ class RdfReader(GraphReader):
     parser: ClassVar[str]
     """The name of the format in pyoxigraph."""
     heeds = frozenset({"language"})
+    has_ids = True
 
     def rows(self) -> Iterator[Found]:
         restrictions: dict[str, dict[str, str]] = {}  # what is said about nodes without a name

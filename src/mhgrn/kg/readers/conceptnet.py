@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mhgrn.compiled.jit import kernel
+from mhgrn.errors import UserError
 from mhgrn.kg.interning import intern_last
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.provenance import conceptnet_details
@@ -67,6 +68,8 @@ class ConceptNetReader(SplitReader):
 
     def __init__(self, path: Path, relations: RelationNames, options: ImportOptions, advance: Callable[[int], None]) -> None:
         super().__init__(path, relations, options, advance)
+        if "," in options.language or options.language == "all":
+            raise UserError(f"{path}: ConceptNet needs one language, not {shortened(options.language)}; name it (--language).")
         self._parsed: dict[bytes, str] = {}  # the beginning of a JSON object → dataset and sources
 
     @classmethod

@@ -37,7 +37,7 @@ class NTriplesReader(GraphReader):
         found = _TRIPLE.match(fields[0])
         if found is None:
             raise BadRow("not of the form <subject> <predicate> <object> .")
-        if found["language"] is not None and found["language"].partition("-")[0].lower() != self.options.language:
+        if found["language"] is not None and not self.options.keeps_language(found["language"]):
             raise SkippedRow("other_language")
         if found["object"] is not None:
             tail = _resource(found["object"])

@@ -50,7 +50,9 @@ def found(path: Path, **options: Any) -> tuple[set[tuple[str, ...]], set[Label],
     read = reader(path, names, ImportOptions(**options), lambda done: None)
     labels = {label for block in read.blocks() for label in block.labels}
     graph, report = build([path], options=ImportOptions(**options))
-    facts = {tuple(text.removeprefix("http://example.org/") for text in fact) for fact in graph.facts()}
+    keys = dict(zip(graph.names, graph.names if graph.labels is None else graph.labels.keys, strict=True))
+    by_id = {(keys[head], relation, keys[tail]) for head, relation, tail in graph.facts()}
+    facts = {tuple(text.removeprefix("http://example.org/") for text in fact) for fact in by_id}
     return facts, {label._replace(concept=label.concept.removeprefix("http://example.org/")) for label in labels}, report
 
 
@@ -239,9 +241,9 @@ def test_wikidata(tmp_path: Path) -> None:
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     graph, report = build([path])
     assert set(map(tuple, graph.facts())) == {
-        ("q42", "instance of", "q5"),
-        ("q42", "P106", "q7"),
-        ("q42", "P1477", "douglas_noel_adams"),
+        ("Douglas_Adams", "instance of", "human"),
+        ("Douglas_Adams", "P106", "q7"),
+        ("Douglas_Adams", "P1477", "douglas_noel_adams"),
     }
     assert [note.partition(": ")[2] for note in report.notes] == ["left out 3 statements whose value is not an entity or a text."]
     path.write_text("\n".join(lines), encoding="utf-8")  # one entity on each line, as filters of dumps leave it
@@ -322,7 +324,7 @@ def test_neo4j_csv(tmp_path: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     graph, _ = build([tmp_path / name for name in files])
-    assert set(map(tuple, graph.facts())) == {("0", "LIVES_IN", "1")}
+    assert set(map(tuple, graph.facts())) == {("Ann", "LIVES_IN", "Rome,_Italy")}
     _, labels, _ = found(tmp_path / next(iter(files))) if len(files) == 1 else (None, None, None)
     assert labels is None or labels == {Label("0", "Ann", "", True), Label("1", "Rome, Italy", "", True)}
 

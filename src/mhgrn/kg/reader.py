@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import did_you_mean
 from mhgrn.kg.interning import Interner
-from mhgrn.kg.labels import Label
+from mhgrn.kg.labels import Label as Label
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import MAX_RELATIONS, Schema
 from mhgrn.printing import printable, shortened, shown

@@ -200,6 +200,11 @@ def test_text_precision_compares_speed_vectors_and_accuracy(assertions: Path, nu
     assert set(found["accuracy"]) == {"float32", "int8"}
 
 
+def test_one_large_graph_compares_threads(numbers: Run) -> None:
+    found = numbers("one_large_graph", "--nodes", 300, "--facts", 140_000, "--width", 2, "--threads", 2, "--rounds", 1)
+    assert found["are_equal"]
+
+
 def test_text_training_compares_padding(numbers: Run) -> None:
     found = numbers("text_training", "--batch", 4, "--rounds", 1)
     assert set(found["comparison"]["forms"]) == {"with padding", "without"}

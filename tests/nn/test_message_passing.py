@@ -11,6 +11,7 @@ from torch import Tensor
 
 import oracles
 from mhgrn.batching.graph_batch import GraphBatch, Reach
+from mhgrn.nn.backends import wide
 from mhgrn.nn.message_passing import Backend, WalkWeights, multi_hop_messages
 from mhgrn.subgraphs.extract import ANSWER, OTHER, Subgraph
 
@@ -176,6 +177,45 @@ def test_a_graph_beyond_the_caches_gives_what_the_plain_form_gives(full: bool) -
         assert_close(z, expected, 1e-10)
         assert_close(log_d, log_expected, 1e-10)
         assert_close(joined(gradients(z, at)), joined(gradients(expected, at)), 1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_graphs_that_threads_share_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All graphs count as large here; a graph may have fewer nodes than parts, no edges, or nodes that no walk reaches."""
+    batch = oracles.random_batch(np.random.default_rng(seed), 5, RELATIONS, max_nodes=60, edges=200)
+    at = inputs(batch, seed, 3, False, torch.float64)
+    needed = torch.arange(0, len(at[0]), 2)
+    expected, log_expected = multi_hop_messages(*at, batch, "plain", needed)
+    wanted = gradients(expected, at)
+    before = torch.get_num_threads()
+    monkeypatch.setattr(wide, "LEAST_EDGES", 0)
+    results = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            z, log_d = multi_hop_messages(*at, batch, "compiled", needed)
+            assert_close(z, expected, 1e-10)
+            assert_close(log_d, log_expected, 1e-10)
+            found = gradients(z, at)
+            for one, other in zip(found, wanted, strict=True):
+                assert_close(one, other, 1e-9)
+            results.append([z, log_d, *found])
+    finally:
+        torch.set_num_threads(before)
+    for one, three in zip(*results, strict=True):
+        assert torch.equal(one, three)
+
+
+def test_a_large_graph_is_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    forward = wide.forward
+    monkeypatch.setattr(wide, "forward", lambda *arguments: (calls.append(1), forward(*arguments))[1])
+    rng, nodes = np.random.default_rng(0), 5000
+    for edges in (wide.LEAST_EDGES // 2 - 1, wide.LEAST_EDGES // 2):  # each fact is two edges
+        triples = rng.integers(0, nodes, edges), rng.integers(0, RELATIONS, edges), rng.integers(0, nodes, edges)
+        batch = GraphBatch.collate([Subgraph(np.arange(nodes), np.full(nodes, OTHER), *triples)], RELATIONS)
+        multi_hop_messages(*inputs(batch, 0, 2, False, torch.float32, d=4), batch, "compiled")
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -13,8 +13,9 @@ from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.batching.walk_index import WalkIndex
 from mhgrn.compiled.buffers import Buffers
 from mhgrn.compiled.threads import parallel_for
-from mhgrn.nn.backends import edge_kernels, kernels, torch_ops
-from mhgrn.nn.backends.kernels import Adjoint, Delivered, Exits, Hop, Kept, Logits, Plan, Totals
+from mhgrn.nn.backends import adjoint_kernels, edge_kernels, kernels, torch_ops, wide
+from mhgrn.nn.backends.adjoint_kernels import Adjoint, Delivered, Totals
+from mhgrn.nn.backends.kernels import Exits, Hop, Kept, Logits, Plan
 from mhgrn.nn.walk_weights import WalkWeights
 
 Array = NDArray[Any]
@@ -139,7 +140,10 @@ def _forward(
             exits = task.exits(here, d, dtype, first, last)
             kernels.forward(*task.graphs(first, last), index, plan, logits, x.numpy(), W.numpy(), kept, exits)
 
-        parallel_for(forward, index.block_count)
+        if wide.has_wide_graph(index):
+            wide.forward(index, plan, logits, x.numpy(), W.numpy(), kept)
+        else:
+            parallel_for(forward, index.block_count)
         return kept, []
 
     # with full matrices every hop ends in products over all graphs
@@ -202,13 +206,16 @@ def _backward(
             here, most = Buffers(), task.largest(index.state_ptr, first, last)
             exits = task.exits(here, d, dtype, first, last)
             adjoint = Adjoint(here.empty((most, d), dtype), here.empty((most,), np.float64), exits.Y, exits.L)
-            arguments = (first, last, index, plan, x.numpy(), W.numpy(), kept, given, totals, adjoint)
+            arguments = (first, last, index, plan, x.numpy(), W.numpy(), kept, given, totals)
             if edge is None:
-                kernels.backward(*arguments)
+                adjoint_kernels.backward(*arguments, adjoint)
             else:
-                edge_kernels.backward(*arguments, task.exits(here, d, dtype, first, last).Y, edge)
+                edge_kernels.backward(*arguments, (adjoint, task.exits(here, d, dtype, first, last).Y, edge))
 
-        parallel_for(backward, blocks)
+        if edge is None and wide.has_wide_graph(index):
+            wide.backward(index, plan, x.numpy(), W.numpy(), kept, given, totals)
+        else:
+            parallel_for(backward, blocks)
         total_W = torch.from_numpy(totals.W.sum(0))
     else:
         total_W = _backward_with_matrices(task, kept, transformed, given, x, W, totals, is_shared)
@@ -236,7 +243,7 @@ def _backward_with_matrices(
     def read_back(k: int, grad: Array, first: int, last: int) -> None:
         out = Delivered(kept.z[k], kept.log_d[k], given[0][k], given[1][k])
         adjoint = Adjoint(grad, beta, grad, beta)
-        kernels.read_back(*task.rows(first, last), plan.needed, index, kept.L[k], out, k == K - 1, 0, adjoint)
+        adjoint_kernels.read_back(*task.rows(first, last), plan.needed, index, kept.L[k], out, k == K - 1, 0, adjoint)
 
     def back(k: int, grad: Array, first: int, last: int) -> None:
         here = Buffers()
@@ -247,10 +254,10 @@ def _backward_with_matrices(
             for a, b in [(g0, g1)] if is_shared else [(g, g + 1) for g in range(g0, g1)]:
                 sums = totals._replace(W=unused[block], tau=totals.tau[block if is_shared else a])
                 if k == 0:
-                    kernels.first_hop_back(a, b, 0, index, plan.depth, x.numpy(), _hop(kept, 0, ones), adjoint, sums)
+                    adjoint_kernels.first_hop_back(a, b, 0, index, plan.depth, x.numpy(), _hop(kept, 0, ones), adjoint, sums)
                 else:
                     before = _hop(kept, k - 1, ones)._replace(v=transformed[k - 1])
-                    kernels.hop_back(k + 1, a, b, 0, index, plan, _hop(kept, k, ones), before, adjoint, sums)
+                    adjoint_kernels.hop_back(k + 1, a, b, 0, index, plan, _hop(kept, k, ones), before, adjoint, sums)
 
     for k in reversed(range(K)):
         parallel_for(partial(read_back, k, grad), index.block_count)

@@ -6,7 +6,8 @@ Training does not need these gradients: they cost a product per edge and hop. Se
 import numpy as np
 
 from mhgrn.compiled.jit import kernel, sum_kernel
-from mhgrn.nn.backends.kernels import Delivered, Hop, Totals, _mix, first_hop_back, hop_back, read_back
+from mhgrn.nn.backends.adjoint_kernels import Delivered, Totals, first_hop_back, hop_back, read_back
+from mhgrn.nn.backends.kernels import Hop, _mix
 
 
 @sum_kernel
@@ -68,8 +69,12 @@ def _next_hop(number, g, o, index, plan, hop, before, adjoint, Y, edge):  # type
 
 
 @kernel
-def backward(b0, b1, index, plan, x, W, kept, given, totals, adjoint, Y, edge):  # type: ignore[no-untyped-def]
-    """As :func:`mhgrn.nn.backends.kernels.backward`, with the gradients ``edge`` [edges]; Y is working memory [exits, d]."""
+def backward(b0, b1, index, plan, x, W, kept, given, totals, working):  # type: ignore[no-untyped-def]
+    """As :func:`mhgrn.nn.backends.adjoint_kernels.backward`, with the gradients of edges.
+
+    ``working`` is the adjoint, working memory for exits [exits, d], and the gradients [edges] that are added to.
+    """
+    adjoint, Y, edge = working
     for block in range(b0, b1):
         for g in range(index.block_ptr[block], index.block_ptr[block + 1]):
             o = index.state_ptr[index.graph_ptr[g]]

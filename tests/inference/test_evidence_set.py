@@ -16,7 +16,7 @@ from mhgrn.explain import QuestionFacts
 from mhgrn.explain.smallest_set import ranked
 from mhgrn.inference import Answer, Asked, EvidenceSet, FactMasks, QuestionAnswerer, SupportingFact
 from mhgrn.inference.evidence_set import in_reading_order
-from mhgrn.inference.searching import fact_gradient
+from mhgrn.inference.searching import fact_gradients
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import Fact
 from mhgrn.questions.question import Question
@@ -113,7 +113,7 @@ def test_derivatives_rank_facts_as_small_changes_do(qa: QuestionAnswerer, questi
     for question in questions[:6]:
         masks = FactMasks(qa.scorer, qa.read([Asked(question)]), 0)
         everything, answer = np.ones(len(masks.facts), dtype=bool), masks.read.best[0]
-        gradient = fact_gradient(masks, everything)
+        (gradient,) = fact_gradients(masks, everything[None])
         after = torch.softmax(masks.scores(~np.eye(len(masks.facts), dtype=bool)), 1)[:, answer].numpy()
         if gradient.max() > 0.1:
             assert ranked(gradient, 1)[0] in ranked(-after, 3)

@@ -15,7 +15,11 @@ An answer **depends** on the graph if without the graph the answer changes or it
 The search asks for scores and gets exact ones, so a set that it reports has the properties it reports. It looks at sets of one
 fact, then of two, and so on, up to six, and stops at the first size at which it finds a set that is both. At each size it scores a
 bounded number of sets: the most promising extensions of the best smaller sets, by facts and by whole walks. So a smaller set may
-be missed; ``tests/explain/test_smallest_set.py`` compares with an exhaustive search.
+be missed; ``tests/explain/test_smallest_set.py`` and ``tests/inference/test_all_sets.py`` compare with an exhaustive search.
+
+In a small graph the effect of each candidate fact alone says which sets are promising. In a large one, and if that search finds
+nothing, derivatives do: those by the facts that are left when a set is removed. A large graph has many facts that do little alone
+and more once others are gone, also by way of the other choices.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -25,18 +29,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mhgrn.explain.walk_graph import Floats, Ints, Mask
+from mhgrn.explain.judge import TIED, Judge
+from mhgrn.explain.walk_graph import Floats, Mask
 
 MOST_FACTS = 6  # of a set
-MOST = 0.5  # of what the graph gave is lost without a necessary set
-MOVED = 0.1  # the probability of an answer that depends on the graph moves by more
-TIED = 1e-5  # numbers that differ by less are equal: the last digits of a score depend on the batch
 MORE = 2  # facts that a set may have more to restore what the graph gave
-THRIFTY = 500  # a question with more facts skips sizes at which
+THRIFTY = 500  # facts of a small graph; in a larger one derivatives lead the search. Without derivatives it skips sizes at which
 HOPELESS = 0.6  # … the effects of the best facts add up to a smaller part of the effect that is wanted
 TRIES = 3  # … and removes at most so many times the number of sets of one size
 BEAM = 6  # sets of each size that are extended
 SINGLES = 16  # facts that sets are extended by
+LED = 2  # sets of each size that are extended by derivatives
+ADDED = 4  # sets that are removed for each of them
+FIRST = 0.6  # part of the width: single facts that are removed before derivatives lead
+FRESH = (1, 2, 4)  # sizes of sets without which derivatives are computed again; between them they change little
+OPTIMISM = 2.0  # a set is extended while so many times the derivatives of the best facts might reach the effect that is wanted
 NEVER = -1e6  # the effect of a fact that is not known or not allowed
 ONLY = 2  # sets that are tried alone for each that is removed: few facts are scored quickly
 
@@ -44,116 +51,11 @@ Set = tuple[int, ...]  # ascending numbers of facts
 
 
 class Request(NamedTuple):
-    """What the search asks for: the scores of masks [M, choices], or the derivative [F] of the answer's logit by the weights of
-    facts where a mask [1, F] keeps some of them."""
+    """What the search asks for: the scores [M, choices] of masks, or the derivatives [M, F] of the answer's logit by the weights of
+    the facts that masks keep."""
 
     keep: Mask  # [M, F]
     gradient: bool = False
-    everywhere: bool = True  # the derivative counts the graphs of all choices, not only the answer's
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Decides what the scores of a question mean for its answer.
-
-    >>> judge = Judge(answer=0, score=np.array([2.0, 0.0]), without_graph=np.array([0.0, 0.0]))
-    >>> judge.dependent, judge.sufficient(np.array([[0.1, 0.0], [0.0, 0.1]])).tolist()
-    (True, [True, False])
-    >>> judge.necessary(np.array([[0.5, 0.0], [1.9, 0.0]])).tolist()
-    [True, False]
-    """
-
-    answer: int
-    score: Floats  # [choices] with all facts
-    without_graph: Floats  # [choices]
-
-    @property
-    def probability(self) -> float:
-        return float(self.probabilities(self.score[None])[0])
-
-    @property
-    def probability_without_graph(self) -> float:
-        return float(self.probabilities(self.without_graph[None])[0])
-
-    @property
-    def gave(self) -> float:
-        """The part of the answer's probability that the graph gave; negative if the graph lowers it."""
-        return self.probability - self.probability_without_graph
-
-    @property
-    def dependent(self) -> bool:
-        """Whether without the graph the answer changes or its probability moves by more than 0.1."""
-        return bool(self.answers(self.without_graph[None])[0] != self.answer) or abs(self.gave) > MOVED
-
-    def probabilities(self, scores: Floats) -> Floats:
-        """[M] the answer's probability, from scores [M, choices]."""
-        share = np.exp(scores - scores.max(1, keepdims=True))
-        found: Floats = share[:, self.answer] / share.sum(1)
-        return found
-
-    def answers(self, scores: Floats) -> Ints:
-        """[M] the choice with the highest score; the first one if several are equal up to rounding."""
-        found: Ints = (scores >= scores.max(1, keepdims=True) - TIED).argmax(1)
-        return found
-
-    def sufficient(self, only: Floats) -> Mask:
-        """[M] whether the answer stays the same, from the scores [M, choices] with only some facts."""
-        found: Mask = self.answers(only) == self.answer
-        return found
-
-    def necessary(self, without: Floats) -> Mask:
-        """[M] whether the answer changes or loses most of what the graph gave, from the scores [M, choices] without some facts."""
-        lost = self.probability - self.probabilities(without)
-        found: Mask = (self.answers(without) != self.answer) | ((self.gave > 0) & (lost > MOST * self.gave))
-        return found
-
-    def restores(self, only: Floats) -> Mask:
-        """[M] whether some facts alone give back most of what the graph gave; always, if the answer needs the graph."""
-        found: Mask = self.unrestored(only) == 0
-        return found
-
-    def unrestored(self, only: Floats) -> Floats:
-        """[M] how much the answer's log odds lack to give back most of what the graph gave."""
-        if self.gave <= 0 or self.answers(self.without_graph[None])[0] != self.answer:
-            return np.zeros(len(only))
-        wanted = _logit(np.array(self.probability_without_graph + MOST * self.gave))
-        found: Floats = np.maximum(0.0, wanted - self.logit(only))
-        return found
-
-    def margin(self, scores: Floats) -> Floats:
-        """[M] how far the answer is ahead of the best other choice."""
-        others = np.delete(scores, self.answer, axis=1)
-        found: Floats = scores[:, self.answer] - others.max(1)
-        return found
-
-    def logit(self, scores: Floats) -> Floats:
-        """[M] the log odds of the answer."""
-        p = self.probabilities(scores)
-        return _logit(p)
-
-    @property
-    def wanted(self) -> float:
-        """How much the answer's log odds must fall before it loses most of what the graph gave, or changes."""
-        change = float(self.margin(self.score[None])[0])
-        if self.gave <= 0:
-            return change
-        half = _logit(np.array(self.probability - MOST * self.gave))
-        return min(change, float(self.logit(self.score[None])[0] - half))
-
-    def missing(self, only: Floats, without: Floats) -> Floats:
-        """[M] how far sets are from being sufficient and necessary, in units of the score; 0 if they are both."""
-        to_change = np.maximum(self.margin(without), 0.0)
-        if self.gave > 0:
-            to_lose = self.logit(without) - _logit(np.array(self.probability - MOST * self.gave))
-            to_change = np.minimum(to_change, np.maximum(to_lose, 0.0))
-        found: Floats = np.where(self.sufficient(only), 0.0, np.maximum(-self.margin(only), 0.0) + TIED)
-        return found + np.where(self.necessary(without), 0.0, to_change + TIED)
-
-
-def _logit(p: Floats) -> Floats:
-    p = np.clip(p, 1e-12, 1 - 1e-12)
-    found: Floats = np.log(p) - np.log1p(-p)
-    return found
 
 
 @dataclass(frozen=True)
@@ -272,36 +174,33 @@ def search(judge: Judge, candidates: Candidates, width: int, most: int = MOST_FA
     yield from tried.score([()], [()])
     if not judge.dependent or not size:
         return _result(tried, ())
-    effect = np.full(size, NEVER)  # an estimate of how much the answer's log odds fall without each fact
-    walks = list(candidates.walks)
+    facts, found, slope = list(candidates.facts), None, None
     if candidates.has_gradient:
-        effect = yield Request(np.ones((1, size), dtype=bool), gradient=True, everywhere=False)
-        effect = effect.copy()
-        best = [fact for fact in ranked(np.where(candidates.mine, effect, NEVER), SINGLES) if candidates.mine[fact]]
-        taking_turns = [fact for pair in zip_longest(best, candidates.facts) for fact in pair if fact is not None]
+        (slope,) = yield Request(np.ones((1, size), dtype=bool), gradient=True)
+        best = [fact for fact in ranked(np.where(candidates.mine, slope, NEVER), SINGLES) if candidates.mine[fact]]
+        taking_turns = [fact for pair in zip_longest(best, facts) for fact in pair if fact is not None]
         facts = list(dict.fromkeys(taking_turns))  # derivatives and attention propose different facts
-    else:
-        facts = list(candidates.facts)
-    found = yield from _levels(tried, facts, walks, effect, candidates, width, most)
-    if found is None and candidates.has_gradient:
-        found = yield from _greedy(tried, most)
+    if slope is None or size <= THRIFTY:
+        effect = np.full(size, NEVER) if slope is None else slope.copy()
+        found = yield from _levels(tried, facts, effect, candidates, width, most)
+    if slope is not None and found is None:
+        found = yield from _descend(tried, facts[: max(ADDED, int(FIRST * width))], slope, candidates, most)
     if found is None:
         found = _nearest(tried, tried.both())
     return (yield from _finished(tried, found))
 
 
 def _levels(
-    tried: _Tried, facts: list[int], walks: list[Set], effect: Floats, candidates: Candidates, width: int, most: int
+    tried: _Tried, facts: list[int], effect: Floats, candidates: Candidates, width: int, most: int
 ) -> Generator[Request, Floats, Set | None]:
-    """Look at sets of 1, 2, … facts. ``effect`` is made exact where facts are removed."""
+    """Look at sets of 1, 2, … facts. ``effect`` estimates how much the answer's log odds fall without each fact; it is made exact
+    where facts are removed."""
     removed = facts[: width if candidates.has_gradient else None]
     yield from tried.score([(fact,) for fact in facts], [(fact,) for fact in removed])
     effect[removed] = tried.drop([(fact,) for fact in removed])
     order = np.array(facts, dtype=np.int64)
     singles = order[ranked(effect[order], SINGLES)].tolist() if facts else []
-    for fact in singles[:BEAM]:
-        walks.extend(walk for walk in candidates.complete(fact, effect) if walk not in walks)
-    units = [(fact,) for fact in singles] + [walk for walk in dict.fromkeys(walks) if len(walk) > 1]
+    units = [(fact,) for fact in singles] + _walks(candidates, singles[:BEAM], effect)
     beams: dict[int, list[Set]] = {0: [()]}
     is_thrifty = len(candidates.mine) > THRIFTY
     smallest: Set | None = None  # that carries the answer, but does not restore what the graph gave
@@ -324,16 +223,31 @@ def _levels(
             short = np.maximum(0.0, -tried.judge.margin(only)) + tried.judge.unrestored(only)
             sets = [sets[place] for place in ranked(-short, width)]
             yield from tried.score((), sets)
-        level_sets = [one for one in tried.both() if len(one) == level]
-        missing = tried.missing(level_sets)
-        both = [one for one, far in zip(level_sets, missing.tolist(), strict=True) if far == 0]
-        if restoring := tried.restoring(both):
-            return _best(tried, restoring, candidates.mine)
-        if both and smallest is None:
-            smallest = _best(tried, both, candidates.mine)
-        far = missing + tried.judge.unrestored(np.stack([tried.only[one] for one in level_sets])) if level_sets else missing
-        beams[level] = [level_sets[place] for place in ranked(-far, BEAM)]
+        restoring, carrying, beams[level] = _of_size(tried, level, candidates.mine, BEAM)
+        if restoring is not None:
+            return restoring
+        smallest = carrying if smallest is None else smallest
     return smallest
+
+
+def _walks(candidates: Candidates, facts: Sequence[int], effect: Floats) -> list[Set]:
+    """The proposed walks of several facts, and those that some facts are completed to."""
+    completed = [walk for fact in facts for walk in candidates.complete(fact, effect)]
+    return [walk for walk in dict.fromkeys([*candidates.walks, *completed]) if len(walk) > 1]
+
+
+def _of_size(tried: _Tried, size: int, mine: Mask, count: int) -> tuple[Set | None, Set | None, list[Set]]:
+    """Of the sets of one size: the best that carries the answer and restores what the graph gave, the best that carries it, and
+    the ones that come nearest."""
+    sets = [one for one in tried.both() if len(one) == size]
+    if not sets:
+        return None, None, []
+    missing = tried.missing(sets)
+    both = [one for one, far in zip(sets, missing.tolist(), strict=True) if far == 0]
+    restoring = tried.restoring(both)
+    far = missing + tried.judge.unrestored(np.stack([tried.only[one] for one in sets]))
+    nearest = [sets[place] for place in ranked(-far, count)]
+    return _best(tried, restoring, mine) if restoring else None, _best(tried, both, mine) if both else None, nearest
 
 
 def _best(tried: _Tried, sets: Sequence[Set], mine: Mask) -> Set:
@@ -343,16 +257,71 @@ def _best(tried: _Tried, sets: Sequence[Set], mine: Mask) -> Set:
     return sets[ranked(margin + np.minimum(tried.drop(sets), 10) - 100 * foreign, 1)[0]]
 
 
-def _greedy(tried: _Tried, most: int) -> Generator[Request, Floats, Set | None]:
-    """Extend the best half of a set by the facts of all choices that have the largest derivatives without it."""
-    begun = _nearest(tried, [one for one in tried.both() if len(one) <= most // 2])
-    keep = np.ones((1, tried.size), dtype=bool)
-    keep[0, list(begun)] = False
-    gradient = yield Request(keep, gradient=True)
-    added = ranked(np.where(keep[0], gradient, NEVER), min(most, tried.size) - len(begun))
-    sets = [tuple(sorted((*begun, *added[: count + 1]))) for count in range(len(added))]
-    yield from tried.score(sets, sets)
-    return next((one for one, far in zip(sets, tried.missing(sets).tolist(), strict=True) if far == 0), None)
+def _descend(
+    tried: _Tried, facts: list[int], slope: Floats, candidates: Candidates, most: int
+) -> Generator[Request, Floats, Set | None]:
+    """Extend sets by the facts that have the largest derivatives without them. ``slope`` [F] has those with all facts."""
+    judge = tried.judge
+    singles = list(dict.fromkeys([*facts, *ranked(slope, ADDED)]))
+    yield from tried.score([(fact,) for fact in singles], [(fact,) for fact in singles])
+    effect = slope.copy()
+    effect[singles] = tried.drop([(fact,) for fact in singles])
+    bend = effect - slope  # the part of the effects that derivatives do not show
+    best = [singles[place] for place in ranked(effect[singles], LED)]
+    walks = _walks(candidates, best, effect)
+    gains: dict[Set, Floats] = {(): effect}  # set → an estimate of what removing each other fact adds
+    beam: list[Set] = [()]
+    smallest: Set | None = None  # that carries the answer, but does not restore what the graph gave
+    for level in range(1, most + 1):
+        if smallest is not None and level > len(smallest) + MORE:
+            break
+        if level > 1:
+            yield from _extend(tried, level, gains, walks, effect)
+        restoring, carrying, beam = _of_size(tried, level, candidates.mine, LED)
+        if restoring is not None:
+            return restoring
+        smallest = carrying if smallest is None else smallest
+        known = {one: next((gain for base, gain in gains.items() if {*base} <= {*one}), effect) for one in beam}
+        left = {one: judge.wanted - fallen for one, fallen in zip(beam, tried.drop(beam).tolist(), strict=True)}
+        beam = [one for one in beam if OPTIMISM * _best_sum(known[one], one, most - level) >= left[one]]
+        if not beam:
+            break
+        keep = np.ones((len(beam), tried.size), dtype=bool)
+        for row, one in enumerate(beam):
+            keep[row, list(one)] = False
+        if level in FRESH:
+            slopes = yield Request(keep, gradient=True)
+            known = {one: of + bend for one, of in zip(beam, slopes, strict=True)}
+        gains = {one: np.where(kept, known[one], NEVER) for one, kept in zip(beam, keep, strict=True)}
+    return smallest
+
+
+def _best_sum(gain: Floats, chosen: Set, count: int) -> float:
+    """The sum of the largest gains of ``count`` facts that are not chosen yet."""
+    others = np.delete(gain, list(chosen))
+    return float(np.sort(others)[len(others) - min(count, len(others)) :].clip(0).sum())
+
+
+def _extend(
+    tried: _Tried, level: int, gains: dict[Set, Floats], walks: Sequence[Set], effect: Floats
+) -> Generator[Request, Floats, None]:
+    """Score sets of one size: extensions of smaller sets by a fact or by what they lack of a walk, and whole walks."""
+    judge = tried.judge
+    expected = {walk: float(effect[list(walk)].clip(-10, 10).sum()) for walk in walks if len(walk) == level}
+    for (base, gain), fallen in zip(gains.items(), tried.drop(list(gains)).tolist(), strict=True):
+        lacking = [(fact,) for fact in ranked(gain, 2 * ADDED)] + [tuple({*walk} - {*base}) for walk in walks]
+        for new in lacking:
+            if new and len(base) + len(new) == level:
+                expected[tuple(sorted((*base, *new)))] = fallen + float(gain[list(new)].sum())
+    sets = sorted(expected)
+    sets = [sets[place] for place in ranked(np.array([expected[one] for one in sets]), ONLY * LED * ADDED)]
+    if not sets:
+        return
+    yield from tried.score(sets, ())
+    only = np.stack([tried.only[one] for one in sets])
+    short = np.maximum(0.0, -judge.margin(only)) + judge.unrestored(only)
+    enough = np.minimum([expected[one] for one in sets], judge.wanted)
+    yield from tried.score((), [sets[place] for place in ranked(enough - short, LED * ADDED)])
 
 
 def _nearest(tried: _Tried, sets: Sequence[Set]) -> Set:

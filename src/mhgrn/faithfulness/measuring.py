@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from mhgrn.explain.smallest_set import MOST, MOST_FACTS, MOVED
+from mhgrn.explain.judge import MOST, MOVED
+from mhgrn.explain.smallest_set import MOST_FACTS
 from mhgrn.faithfulness.explained import Explained
 from mhgrn.faithfulness.limits import size_limits
 from mhgrn.faithfulness.methods import Method, candidates, gradient, integrated

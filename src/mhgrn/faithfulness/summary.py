@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from mhgrn.explain.smallest_set import MOST_FACTS, MOVED
+from mhgrn.explain.judge import MOVED
+from mhgrn.explain.smallest_set import MOST_FACTS
 from mhgrn.faithfulness.bootstrap import Interval, interval
 from mhgrn.faithfulness.measuring import Row, depends
 from mhgrn.faithfulness.metrics import LEVELS, SIZES, Floats, aopc, characterization, normalized

@@ -18,7 +18,6 @@ from mhgrn.explain import (
     Walk,
     WalkDistribution,
     attends_to_walks,
-    decode_walks,
     to_path,
 )
 from mhgrn.explain import attention as attention_data
@@ -45,7 +44,7 @@ from mhgrn.inference.evidence_set import evidence_set
 from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
 from mhgrn.inference.proposing import Proposer, rank_proposed, refuse_changes
-from mhgrn.inference.searching import smallest_sets
+from mhgrn.inference.searching import WALKS, smallest_sets
 from mhgrn.inference.sources import shown_facts, sources_of
 from mhgrn.inference.view import view_of
 from mhgrn.kg.graph import KnowledgeGraph
@@ -345,7 +344,8 @@ class QuestionAnswerer(Shareable):
         elif encoder.uses_graph and attends_to_walks(read.encoding):
             distribution = read.walks(number, self._first_head)
             masses = distribution.masses
-            walks = decode_walks(distribution, read.encoding.traces[:-1], most)
+            searched = max(most, WALKS) if asked.searches_evidence else most  # so that the search for evidence finds them
+            walks = read.best_walks(number, self._first_head, searched)[:most]
             if not walks and distribution.pool:
                 walks = [Walk([max(distribution.pool, key=distribution.pool.__getitem__)], [], 0.0)]
         paths = [to_path(walk, read.batch, read.knowledge.graph) for walk in walks]
@@ -389,7 +389,7 @@ class QuestionAnswerer(Shareable):
 
     def _with_evidence(self, read: Read, decoded: list[Decoded]) -> list[Decoded]:
         """Add the smallest sets of facts that carry the answers."""
-        chosen = [q for q, asked in enumerate(read.asked) if asked.effects and asked.by == "evidence" and asked.graph]
+        chosen = [q for q, asked in enumerate(read.asked) if asked.searches_evidence]
         masks = [FactMasks(self.scorer, read, q) for q in chosen]
         result = list(decoded)
         for q, of, found in zip(chosen, masks, smallest_sets(masks, self._first_head), strict=True):

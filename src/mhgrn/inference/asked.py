@@ -81,6 +81,11 @@ class Asked:
         """Whether the answer's probability without each fact of the paths is computed."""
         return self.effects and (self.by == "attention" or not self.graph)
 
+    @property
+    def searches_evidence(self) -> bool:
+        """Whether the smallest set of facts that carries the answer is searched for."""
+        return self.effects and self.by == "evidence" and self.graph
+
 
 @contextmanager
 def naming(option: str) -> Iterator[None]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders.base import GraphEncoding
-from mhgrn.explain import ReasoningPath, WalkDistribution
+from mhgrn.explain import ReasoningPath, Walk, WalkDistribution, decode_walks
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.inference.asked import Asked
 from mhgrn.inference.evidence_set import EvidenceSet
@@ -75,6 +75,18 @@ class Read(Prepared):
         if statement not in self._walks:
             self._walks[statement] = WalkDistribution.of(self.encoding, self.batch, statement, first_head)
         return self._walks[statement]
+
+    @cached_property
+    def _best_walks(self) -> dict[int, tuple[int, list[Walk]]]:
+        return {}  # statement → how many were asked for, the walks
+
+    def best_walks(self, statement: int, first_head: bool, count: int) -> list[Walk]:
+        """The best walks of a statement's graph, of a model that attends to walks; searched again only if more are asked for."""
+        known, walks = self._best_walks.get(statement, (0, []))
+        if known < count:
+            walks = decode_walks(self.walks(statement, first_head), self.encoding.traces[:-1], count)
+            self._best_walks[statement] = count, walks
+        return walks[:count]
 
     @cached_property
     def _feature_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,8 +8,9 @@ import torch
 
 from mhgrn.batching.graph_batch import GraphBatch
 from mhgrn.encoders._paths import PathEncoder
-from mhgrn.explain import Walk, WalkDistribution, attends_to_walks, decode_walks
-from mhgrn.explain.smallest_set import Candidates, Judge, Request, Search, Set, SmallestSet, ranked, search
+from mhgrn.explain import Walk, WalkDistribution, attends_to_walks
+from mhgrn.explain.judge import Judge
+from mhgrn.explain.smallest_set import Candidates, Request, Search, Set, SmallestSet, ranked, search
 from mhgrn.explain.walk_graph import Floats, Ints, Mask
 from mhgrn.inference.altered import FactMasks, score_masks
 from mhgrn.scoring import Graphs, TextVectors
@@ -22,6 +23,7 @@ DIRECT = 12  # facts between a concept of the question and one of the answer
 SCORED = 30_000  # facts of the graphs that are scored for the sets of one size: more sets are tried on small graphs
 WIDTH = (6, 48)  # sets of each size that are removed
 REMOVED = 4  # times as many single facts are removed if there are no derivatives
+RIVAL = 0.15  # part in the probability of all other choices from which on derivatives count a choice
 COMPLETED = 2  # ways to complete a fact to a walk
 
 
@@ -48,7 +50,7 @@ def smallest_sets(masks: Sequence[FactMasks], first_head: bool = False) -> list[
         replies: dict[int, Floats] = {number: score.numpy() for number, score in zip(scored, scores, strict=True)}
         for number, request in requests.items():
             if request.gradient:
-                replies[number] = fact_gradient(masks[number], request.keep[0], request.everywhere)
+                replies[number] = fact_gradients(masks[number], request.keep)
         requests = {}
         for number, reply in replies.items():
             try:
@@ -116,7 +118,7 @@ class Proposals:
         read = self.masks.read
         if isinstance(self.encoder, PathEncoder):
             return self.encoder.attended_walks(read.encoding, read.batch, self.statement, WALKS)
-        return [] if self._distribution is None else decode_walks(self._distribution, read.encoding.traces[:-1], WALKS)
+        return [] if self._distribution is None else read.best_walks(self.statement, self.first_head, WALKS)
 
     def _most_used(self) -> list[int]:
         if self._distribution is None:
@@ -157,20 +159,21 @@ def edge_facts(masks: FactMasks, batch: GraphBatch, source: Ints, target: Ints, 
     return masks.facts.places(np.where(is_reverse, rows[:, ::-1], rows), masks.read.knowledge.graph.schema.symmetric_ids)
 
 
-def fact_gradient(masks: FactMasks, keep: Mask, everywhere: bool = True) -> Floats:
-    """[F] the derivative of the answer's log odds by the weight of each fact, 1 for facts that are there.
+def fact_gradients(masks: FactMasks, keep: Mask) -> Floats:
+    """[M, F] the derivatives of the answer's log odds by the weight of each fact, 1 for facts that are there.
+
+    The log odds are those against the answer's :func:`rivals`: others hardly count.
 
     Args:
         masks: The question. Its graph encoder must weigh edges.
-        keep: [F] the facts that are there; the derivative by the others is 0.
-        everywhere: Facts change the graphs of all choices; otherwise only the answer's graph.
+        keep: [M, F] the facts that are there; the derivative by the others is 0.
     """
     read, scorer, answer = masks.read, masks.scorer, masks.read.best[masks.q]
-    choices = list(range(len(masks.facts.subgraphs))) if everywhere else [answer]
-    statements = [masks.first + choice for choice in choices]
+    choices = [answer, *rivals(masks.score.numpy(), answer)]
+    statements = [masks.first + choice for choice in choices] * len(keep)
     with torch.no_grad():  # copies, because no derivative passes through tensors of inference_mode
         graphs = scorer.graphs(
-            [masks.facts.kept_of(choice, keep) for choice in choices],
+            [masks.facts.kept_of(choice, row) for row in keep for choice in choices],
             read.knowledge.graph,
             lambda concepts: read.features(concepts).clone(),
             relevance=lambda batch: read.relevance(batch, statements).clone(),
@@ -181,18 +184,28 @@ def fact_gradient(masks: FactMasks, keep: Mask, everywhere: bool = True) -> Floa
     batch = graphs.batch
     weight = torch.ones(batch.edge_index.shape[1], dtype=torch.double, device=scorer.device, requires_grad=True)
     with torch.enable_grad():
-        score = scorer(text, Graphs(batch.with_edge_weight(weight), graphs.features)).score.double()
-        every = (
-            score if everywhere else masks.score.to(score.device).index_copy(0, torch.tensor([answer], device=score.device), score)
-        )
-        others = torch.arange(len(every), device=score.device) != answer
-        logit = every[answer] - every[others].logsumexp(0)
+        score = scorer(text, Graphs(batch.with_edge_weight(weight), graphs.features)).score.double().view(-1, len(choices))
+        logit = score[:, 0] - score[:, 1:].logsumexp(1)
         if not logit.requires_grad:  # no edge reaches a score
-            return np.zeros(len(masks.facts))
-        (gradient,) = torch.autograd.grad(logit, weight)
+            return np.zeros(keep.shape)
+        (gradient,) = torch.autograd.grad(logit.sum(), weight)
     on_cpu = batch.to("cpu") if batch.concepts.device.type != "cpu" else batch
     source, target = on_cpu.edge_index.numpy()
-    return sums(edge_facts(masks, on_cpu, source, target, on_cpu.edge_type.numpy()), gradient.cpu().numpy(), len(masks.facts))
+    fact = edge_facts(masks, on_cpu, source, target, on_cpu.edge_type.numpy())
+    row = on_cpu.batch.numpy()[source] // len(choices)
+    return sums(row * keep.shape[1] + fact, gradient.cpu().numpy(), keep.size).reshape(keep.shape)
+
+
+def rivals(score: Floats, answer: int) -> list[int]:
+    """The other choices that have a part of at least :data:`RIVAL` in the probability of all others; the best one at least.
+
+    >>> rivals(np.array([0.0, 2.0, 1.9, -9.0]), answer=0)
+    [1, 2]
+    """
+    others = np.exp(score - np.delete(score, answer).max())
+    others[answer] = 0
+    others /= others.sum()
+    return [choice for choice, share in enumerate(others.tolist()) if choice != answer and share >= min(RIVAL, others.max())]
 
 
 def sums(number: Ints, value: Floats, count: int) -> Floats:

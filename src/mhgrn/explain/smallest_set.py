@@ -86,7 +86,7 @@ class Candidates:
     """What a search starts with.
 
     Args:
-        facts: Numbers of facts, most promising first; those of the answer's graph that are removed one at a time.
+        facts: Numbers of facts that are removed one at a time, most promising first.
         walks: Sets of facts that may matter only together.
         mine: [F] the facts of the answer's graph.
         has_gradient: Whether derivatives can be asked for.
@@ -179,7 +179,7 @@ def search(judge: Judge, candidates: Candidates, width: int, most: int = MOST_FA
         (slope,) = yield Request(np.ones((1, size), dtype=bool), gradient=True)
         best = [fact for fact in ranked(np.where(candidates.mine, slope, NEVER), SINGLES) if candidates.mine[fact]]
         taking_turns = [fact for pair in zip_longest(best, facts) for fact in pair if fact is not None]
-        facts = list(dict.fromkeys(taking_turns))  # derivatives and attention propose different facts
+        facts = list(dict.fromkeys([*taking_turns, *ranked(slope, SINGLES)]))  # derivatives and attention propose different facts
     if slope is None or size <= THRIFTY:
         effect = np.full(size, NEVER) if slope is None else slope.copy()
         found = yield from _levels(tried, facts, effect, candidates, width, most)

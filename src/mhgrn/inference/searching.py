@@ -85,15 +85,15 @@ class Proposals:
 
     def candidates(self, width: int) -> Candidates:
         """The best walks by attention, the most used facts, and those between question and answer. For a model without
-        derivatives also more facts of the answer's graph, those of the question's and the answer's concepts first."""
+        derivatives also other facts: those of the answer's graph first, and of these the ones of the question's and the answer's
+        concepts."""
         walks = [tuple(sorted({*self._facts_of(walk)})) for walk in self._walks()]
         walks = [walk for walk in dict.fromkeys(walks) if walk]
         direct = np.flatnonzero((self._ends == QUESTION).any(1) & (self._ends == ANSWER).any(1))
         facts = [fact for walk in walks for fact in walk] + self._most_used() + direct[:DIRECT].tolist()
         if not self.encoder.weighs_edges:
-            mine = np.flatnonzero(self.mine)
-            mentioned = np.isin(self._ends[mine], (QUESTION, ANSWER)).sum(1)
-            facts = [*facts, *mine[np.argsort(-mentioned, kind="stable")].tolist()]
+            mentioned = np.isin(self._ends, (QUESTION, ANSWER)).sum(1) + 3 * self.mine  # facts of other choices come last
+            facts = [*facts, *np.argsort(-mentioned, kind="stable").tolist()]
             facts = list(dict.fromkeys(facts))[: REMOVED * width]
         return Candidates(list(dict.fromkeys(facts)), walks, self.mine, self.encoder.weighs_edges, self._completed)
 

@@ -8,6 +8,7 @@ from tests.open.test_recursion import enumerated, random_graph
 from mhgrn.config import OpenSettings
 from mhgrn.open.evaluation import chosen_set, measures
 from mhgrn.open.model import Nodes, OpenModel, answer_losses, node_types
+from mhgrn.open import model as open_model
 from mhgrn.open.moves import Moves
 from mhgrn.open.recursion import Walker
 
@@ -84,6 +85,25 @@ def test_ranking_probabilities_and_gradients_equal_enumeration(seed, options):
         assert (one is None) == (other is None), name
         if one is not None:
             torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_few_rows_are_multiplied_as_all_are(monkeypatch):
+    torch.manual_seed(0)
+    graph = random_graph(1)
+    moves = Moves.of(graph)
+    model = OpenModel(OpenSettings(hidden=8, hops=2, dropout=0.0, names=True, types=True), WIDTH, moves.labels)
+    nodes, topics, vectors = (
+        Nodes(torch.randn(len(graph), WIDTH), node_types(moves)),
+        [np.array([0]), np.array([2])],
+        torch.randn(2, WIDTH),
+    )
+    found = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(open_model, "FEW", few)
+        scores = model.rank(Walker(moves, model.options), topics, vectors, nodes).scores
+        found.append((scores.detach(), torch.autograd.grad(scores.square().sum(), model.names.weight)[0]))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_question_without_a_reached_answer_has_no_loss_and_no_gradient():

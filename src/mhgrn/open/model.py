@@ -23,6 +23,7 @@ from mhgrn.open.recursion import Reached, Walker, WalkOptions
 
 Array = NDArray[Any]
 SMALLEST = 1e-300  # of the weight of a reached concept: its logarithm stays finite
+FEW = 64  # if fewer than one of so many concepts is reached, only their rows are multiplied
 NAME_SCALE = 10.0  # of the cosine of question and name, before training
 
 
@@ -100,12 +101,20 @@ class OpenModel(nn.Module):
         question = torch.from_numpy(np.repeat(np.arange(len(topics)), np.diff(reached.ptr)))
         weight = reached.by_lengths(attended.lengths)
         scores = self.beta.double() * weight.clamp_min(SMALLEST).log()
-        concepts = torch.from_numpy(reached.concepts)
         if self.names is not None:
-            scores = scores + (nodes.names @ self.names(vectors).T)[concepts, question].double()
+            scores = scores + _products(nodes.names, self.names(vectors), reached, question).double()
         if self.types is not None:
-            scores = scores + (nodes.types @ self.types(self.hidden(vectors)).T)[concepts, question].double()
+            scores = scores + _products(nodes.types, self.types(self.hidden(vectors)), reached, question).double()
         return Ranked(reached, question, scores)
+
+
+def _products(rows: Tensor, vectors: Tensor, reached: Reached, question: Tensor) -> Tensor:
+    """The scalar product of the row of each reached concept and the vector of its question. [N, d], [Q, d] → [C]"""
+    concepts = torch.from_numpy(reached.concepts)
+    if FEW * len(concepts) < len(rows) * len(vectors):
+        parts = torch.split_with_sizes(rows[concepts], np.diff(reached.ptr).tolist())
+        return torch.cat([part @ own for part, own in zip(parts, vectors, strict=True)])
+    return (rows @ vectors.T)[concepts, question]
 
 
 class Nodes(NamedTuple):

@@ -6,9 +6,9 @@ import torch
 from tests.open.test_recursion import enumerated, random_graph
 
 from mhgrn.config import OpenSettings
+from mhgrn.open import model as open_model
 from mhgrn.open.evaluation import chosen_set, measures
 from mhgrn.open.model import Nodes, OpenModel, answer_losses, node_types
-from mhgrn.open import model as open_model
 from mhgrn.open.moves import Moves
 from mhgrn.open.recursion import Walker
 

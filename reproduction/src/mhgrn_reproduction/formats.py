@@ -174,7 +174,6 @@ class OpenCellResult(_Part):
     tests: dict[str, dict[str, float]]
     best_epoch: dict[str, int]
     seconds: float
-    processor_seconds: float
     config: dict[str, Any]
     date: str
     commit: str | None

@@ -138,7 +138,7 @@ def _run_cell(
     if path.is_file() and (found := read_cell(path))["key"] == key:
         return
     say(f"{experiment.name}, {name}, seed {seed} …")
-    began, cpu = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
     tests: dict[str, dict[str, float]] = {}
     epochs: dict[str, int] = {}
     if system.measure is not None:
@@ -156,7 +156,6 @@ def _run_cell(
         "tests": tests,
         "best_epoch": epochs,
         "seconds": round(time.perf_counter() - began, 1),
-        "processor_seconds": round(time.process_time() - cpu, 1),
         "config": {of: config.used() for of, config in used.items()},
         **made(),
     }
@@ -205,14 +204,12 @@ def open_table(experiment: OpenExperiment, results: Path, changes: Sequence[str]
             continue
         last = max(cells, key=lambda cell: cell["date"])
         shown = [_spread(cells, column) for column in experiment.columns.values()]
-        seconds = np.mean([cell["processor_seconds"] for cell in cells])
-        rows.append([system.label, *shown, str(len(cells)) if system.measure is None else "–", f"{seconds:,.0f} s"])
+        rows.append([system.label, *shown, str(len(cells)) if system.measure is None else "–"])
     for published in experiment.published:
         values = [f"{value:.1f}" for value in published.values]
-        rows.append([published.label, *values, *["–"] * (len(experiment.columns) + 2 - len(values))])
-    notes = [*experiment.notes, "Time is processor time of a system with one seed: training and testing, one thread."]
-    notes += [f"Setting changed: {change}." for change in changes]
-    found = result(experiment.name, ["system", *experiment.columns, "seeds", "time"], rows, notes)
+        rows.append([published.label, *values, *["–"] * (len(experiment.columns) + 1 - len(values))])
+    notes = [*experiment.notes, *(f"Setting changed: {change}." for change in changes)]
+    found = result(experiment.name, ["system", *experiment.columns, "seeds"], rows, notes)
     return found | {key: last[key] for key in ("date", "commit", "versions") if key in last}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
@@ -19,7 +20,7 @@ from mhgrn.open.run import OpenRun
 from mhgrn.runs import read_about
 from mhgrn.training.checkpoints import CHECKPOINT
 from mhgrn.training.metrics import Record
-from mhgrn.training.open import train_open
+from mhgrn.training.open import OpenTrainer, train_open
 from tiny_encoder import letter_encoder
 
 THINGS = 12
@@ -110,6 +111,19 @@ def test_other_settings_and_damaged_checkpoints_are_refused(data: OpenData, enco
         save_tensors(folder / CHECKPOINT, tensors, about | {"place": place})
         with pytest.raises(UserError, match="does not fit its run"):
             train_open(data, settings(encoder), folder)
+
+
+def test_a_relation_that_is_not_followed_can_be_learned_again(data: OpenData, encoder: Path, tmp_path: Path) -> None:
+    config = settings(encoder, epochs=1)
+    config = config.model_copy(update={"open": config.open.model_copy(update={"min_attention": 0.05, "dropout": 0.0})})
+    trainer = OpenTrainer(train_open(data, config, tmp_path / "run"), data, tmp_path / "run", Record(False))
+    with torch.no_grad():  # no question follows the relation of its answer
+        trainer.run.model.delta.bias.view(2, -1)[:, :2] -= 20
+    batch, before = trainer.questions[:5], trainer.run.model.delta.bias.detach().clone()
+    assert trainer._losses(batch).tolist() == [0.0] * 5
+    trainer._step(batch)
+    change = (trainer.run.model.delta.bias.detach() - before).view(2, -1)
+    assert (change[0, :2] > 0).any()
 
 
 def test_the_number_of_threads_changes_nothing(data: OpenData, encoder: Path, tmp_path: Path) -> None:

@@ -77,17 +77,22 @@ class OpenModel(nn.Module):
     def options(self) -> WalkOptions:
         return WalkOptions(self.settings.returns, self.settings.max_degree or 0)
 
-    def attend(self, vectors: Tensor) -> Attended:
-        """The attention of questions with these vectors. [Q, width]"""
+    def attend(self, vectors: Tensor, prune: bool = True) -> Attended:
+        """The attention of questions with these vectors. [Q, width]
+
+        Args:
+            vectors: The vectors.
+            prune: Set attention below ``open.min_attention`` to 0.
+        """
         hidden = self.hidden(vectors)
         delta = self.delta(hidden).double().view(len(vectors), -1, self.labels).softmax(-1)
         delta = delta.expand(-1, self.settings.hops, -1)
-        if self.settings.min_attention:
+        if prune and self.settings.min_attention:
             delta = delta * (delta >= self.settings.min_attention)
         transition = None if self.tau is None else self.tau.double().exp()
         return Attended(delta.contiguous(), self.length(hidden).double().softmax(-1), transition)
 
-    def rank(self, walker: Walker, topics: Sequence[Array], vectors: Tensor, nodes: "Nodes") -> Ranked:
+    def rank(self, walker: Walker, topics: Sequence[Array], vectors: Tensor, nodes: "Nodes", prune: bool = True) -> Ranked:
         """Score the concepts that walks from the topics reach.
 
         Args:
@@ -95,8 +100,9 @@ class OpenModel(nn.Module):
             topics: The topics of each question.
             vectors: The vectors of the questions. [Q, width]
             nodes: What is known about the concepts of the graph.
+            prune: Do not follow relations with less attention than ``open.min_attention``.
         """
-        attended = self.attend(vectors)
+        attended = self.attend(vectors, prune)
         reached = walker.reach(topics, attended.relations, attended.transition)
         question = torch.from_numpy(np.repeat(np.arange(len(topics)), np.diff(reached.ptr)))
         weight = reached.by_lengths(attended.lengths)

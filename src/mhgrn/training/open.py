@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mhgrn.config import Config
 from mhgrn.errors import UserError
@@ -181,12 +182,13 @@ class OpenTrainer:
                     self.clock.restart()
 
     def _step(self, batch: Numbers) -> None:
-        data, model, place = self.data, self.run.model, self.place
-        vectors = self.run.vectors([data.texts[q] for q in batch])
-        ranked = model.rank(self.run.walker, [data.topics[q] for q in batch], vectors, self.run.nodes)
-        losses = answer_losses(ranked, [data.answers[q] for q in batch], model.bias if self.run.gives_sets else None)
+        model, place = self.run.model, self.place
+        losses = self._losses(batch)
+        if self.run.config.open.min_attention and len(lost := batch[(losses.detach() == 0).numpy()]):
+            # no answer is reached, perhaps because its relation is not followed: then the relation could not be learned any more
+            losses = torch.cat([losses, self._losses(lost, prune=False)])
         self.optimizer.zero_grad()
-        losses.mean().backward()  # type: ignore[no-untyped-call]
+        (losses.sum() / len(batch)).backward()  # type: ignore[no-untyped-call]
         norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), self.settings.clip))
         loss = float(losses.detach().sum())
         if not np.isfinite(loss + norm):
@@ -200,6 +202,12 @@ class OpenTrainer:
         place.questions += len(batch)
         if place.step % self.settings.log_every == 0:
             self._note({"step": place.step, "epoch": place.epoch + 1, "loss": loss / len(batch), "gradient_norm": norm})
+
+    def _losses(self, batch: Numbers, prune: bool = True) -> Tensor:
+        data, model = self.data, self.run.model
+        vectors = self.run.vectors([data.texts[q] for q in batch])
+        ranked = model.rank(self.run.walker, [data.topics[q] for q in batch], vectors, self.run.nodes, prune)
+        return answer_losses(ranked, [data.answers[q] for q in batch], model.bias if self.run.gives_sets else None)
 
     def _end_epoch(self) -> None:
         """Measure dev, and keep the model if no earlier epoch was better."""

@@ -29,10 +29,10 @@ from mhgrn.subgraphs.extract import (
     Subgraph,
     SubgraphLimits,
     Subgraphs,
-    _extract,
     _Workspace,
     extract_all,
 )
+from mhgrn.subgraphs.kernels import extract_statements
 
 SCHEMA = Schema.derived(["R", "S", "T"])
 
@@ -223,7 +223,7 @@ def test_a_limit_of_facts_cuts_nodes_from_the_end(seed: int, facts: int, cap: in
     extractor = Extractor(hub_graph(), SubgraphLimits(cap, max_facts=facts))
     asked = extractor._arrays, extractor._guards, Mentioned.of(questions), extractor.limits.nodes, N, facts
     work = _Workspace(N)
-    together, _ = _extract(*asked, work.scratch, work.buffer, _MOST_SHARED if shared else 0)
+    together, _ = extract_statements(*asked, work.scratch, work.buffer, _MOST_SHARED if shared else 0)
     assert not any(array.any() for array in work.scratch)
     for mentions, found in zip((m for q in questions for m in q), divided(Subgraphs(*together)), strict=True):
         assert_is(found, largest_prefix(by_definition(hub_facts(), mentions, cap), facts))
@@ -320,7 +320,7 @@ def test_a_failed_extraction_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) ->
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(extract, "_extract", fails)
+        patch.setattr(extract, "extract_statements", fails)
         with pytest.raises(MemoryError):
             extractor(mentions)
     found = extractor(mentions)

@@ -83,3 +83,14 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
         writer.append(array)
     finally:
         writer.close()
+
+
+def are_rows_sorted(ptr: NDArray[Any], values: NDArray[Any]) -> bool:
+    """Whether the values of each row, from ``ptr[i]`` to ``ptr[i + 1]``, ascend.
+
+    >>> are_rows_sorted(np.array([0, 2, 3]), np.array([4, 7, 1])), are_rows_sorted(np.array([0, 3]), np.array([4, 7, 1]))
+    (True, False)
+    """
+    begins = np.zeros(len(values) + 1, dtype=bool)
+    begins[ptr] = True
+    return not ((values[1:] < values[:-1]) & ~begins[1:-1]).any()

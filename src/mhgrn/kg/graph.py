@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import LONGEST_NAME, UserError, did_you_mean
-from mhgrn.io.arrays import save_array
+from mhgrn.io.arrays import are_rows_sorted, save_array
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
@@ -194,7 +194,7 @@ class KnowledgeGraph:
             **(read_labels(stored, concepts) if "labels" in about else {}),
         }
         for pointer, name in (("head_ptr", "tail"), ("neighbour_ptr", "neighbour")):
-            if arrays[pointer].guard is arrays[name].guard is NO_GUARD and not _are_rows_sorted(
+            if arrays[pointer].guard is arrays[name].guard is NO_GUARD and not are_rows_sorted(
                 arrays[pointer].values, arrays[name].values
             ):
                 raise _not_sorted(arrays[name])
@@ -524,12 +524,6 @@ class KnowledgeGraph:
         rng = np.random.default_rng(seed)
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
-
-
-def _are_rows_sorted(ptr: Ints, values: Ints) -> bool:
-    begins = np.zeros(len(values) + 1, dtype=bool)
-    begins[ptr] = True
-    return not ((values[1:] < values[:-1]) & ~begins[1:-1]).any()
 
 
 def _not_sorted(stored: StoredArray) -> UserError:

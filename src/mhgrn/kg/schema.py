@@ -12,7 +12,9 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.kg.default_wording import default_statement, default_templates, default_wordings, in_words
 from mhgrn.kg.names import concept_name
+from mhgrn.kg.schema_yaml import HEADER, check_once, flow, line_of
 from mhgrn.printing import LONGEST, shortened, shown
 from mhgrn.settings import check_yaml_size, load_yaml
 
@@ -46,7 +48,6 @@ FORMS = (
 )  # of a concept in a statement, see mhgrn.kg.sentences
 STATEMENT_PLACEHOLDER = re.compile(r"\{(head|tail)(?::(\w+))?\}")
 _PLACEHOLDER = re.compile(r"(\{head\}|\{tail\})")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class SchemaError(UserError):
@@ -95,8 +96,8 @@ class Relation:
 
     def __post_init__(self) -> None:
         members = self.members or (self.name,)
-        gloss = self.gloss or _in_words(self.name)
-        templates = self.templates or _default_templates(gloss)
+        gloss = self.gloss or in_words(self.name)
+        templates = self.templates or default_templates(gloss)
         for i, member in enumerate(members):
             if not member.removeprefix("*").strip():
                 raise SchemaError("a member without a name.", "members", i)
@@ -108,7 +109,7 @@ class Relation:
             if sorted(pieces[1::2]) != ["{head}", "{tail}"] or braces:
                 problem = f"the template {shortened(template)} must contain {{head}} and {{tail}} once and no other brace."
                 raise SchemaError(problem, "templates", i)
-        wordings = _default_wordings(gloss)
+        wordings = default_wordings(gloss)
         for name in WORDINGS:
             texts = getattr(self, name)
             needed = "{head}" if name.endswith("tail") else "{tail}"
@@ -117,7 +118,7 @@ class Relation:
                     raise SchemaError(f"{shortened(text)} must contain {needed} once and no other brace.", name, i)
             if texts or (texts is not None and name.startswith("describe")):
                 wordings[name] = texts
-        statement = self.statement or _default_statement(gloss, templates)
+        statement = self.statement or default_statement(gloss, templates)
         parts = STATEMENT_PLACEHOLDER.split(statement)
         if sorted(parts[1::3]) != ["head", "tail"] or re.search("[{}]", "".join(parts[::3])):
             problem = f"the statement {shortened(statement)} must contain {{head}} and {{tail}} once and no other brace."
@@ -273,13 +274,13 @@ class Schema:
             raise UserError(f"{where} is not YAML ({' '.join(str(error).split())}).") from None
         if data is None:
             raise UserError(f"{where} is empty; a schema needs `name` and `relations`.")
-        _check_once(root, where)
+        check_once(root, where)
         try:
             schema = cls.from_dict(data)
             if not schema.relations:
                 raise SchemaError("relations is empty; name at least one.", "relations")
         except SchemaError as error:
-            raise UserError(f"{where}:{_line(root, error.place)}: {error}") from None
+            raise UserError(f"{where}:{line_of(root, error.place)}: {error}") from None
         return schema
 
     def to_dict(self) -> dict[str, Any]:
@@ -301,30 +302,30 @@ class Schema:
 
     def to_yaml(self) -> str:
         """Return the schema as the text of a YAML file with comments, which :func:`load_schema` reads."""
-        lines = [_HEADER, f"name: {_flow(self.name)}", "relations:"]
+        lines = [HEADER, f"name: {flow(self.name)}", "relations:"]
         for relation in self.relations:
             lines += [
-                f"  - name: {_flow(relation.name)}",
-                f"    members: [{', '.join(map(_flow, relation.members))}]",
-                f"    gloss: {_flow(relation.gloss)}",
+                f"  - name: {flow(relation.name)}",
+                f"    members: [{', '.join(map(flow, relation.members))}]",
+                f"    gloss: {flow(relation.gloss)}",
             ]
-            if relation.templates != _default_templates(relation.gloss):  # else they follow the gloss when it is edited
-                lines += ["    templates:", *(f"      - {_flow(template)}" for template in relation.templates)]
+            if relation.templates != default_templates(relation.gloss):  # else they follow the gloss when it is edited
+                lines += ["    templates:", *(f"      - {flow(template)}" for template in relation.templates)]
             if relation.symmetric:
                 lines.append("    symmetric: true")
-            known, default = _known_wordings(self.name, relation), _default_wordings(relation.gloss)
+            known, default = _known_wordings(self.name, relation), default_wordings(relation.gloss)
             for name in WORDINGS:
                 texts = getattr(relation, name)
                 if not texts:
                     lines.append(f"    {name}: []")
                 elif not texts == known[name] == default[name]:
-                    lines += [f"    {name}:", *(f"      - {_flow(text)}" for text in texts)]
-            default_statement = _default_statement(relation.gloss, relation.templates)
-            if not relation.statement == _known_statement(self.name, relation) == default_statement:
-                lines.append(f"    statement: {_flow(relation.statement)}")
+                    lines += [f"    {name}:", *(f"      - {flow(text)}" for text in texts)]
+            default_said = default_statement(relation.gloss, relation.templates)
+            if not relation.statement == _known_statement(self.name, relation) == default_said:
+                lines.append(f"    statement: {flow(relation.statement)}")
         lines += [
-            f"pruned_relations: [{', '.join(map(_flow, self.pruned_relations))}]",
-            f"pruned_concepts: [{', '.join(map(_flow, self.pruned_concepts))}]",
+            f"pruned_relations: [{', '.join(map(flow, self.pruned_relations))}]",
+            f"pruned_concepts: [{', '.join(map(flow, self.pruned_concepts))}]",
         ]
         return "\n".join(lines) + "\n"
 
@@ -381,72 +382,9 @@ def load_schema(name_or_path: str | Path) -> Schema:
     return Schema._read(text, str(path))
 
 
-_HEADER = """\
-# The relations of a graph. To build another graph, edit this file and run: mhgrn kg build FILES --schema THIS -o GRAPH
-#   name       a relation; its position is its id, which trained models depend on
-#   members    the source relations that are imported as this one (default: its own name); "*x" is x with head and tail swapped
-#   gloss      the relation in words
-#   templates  sentences that state a fact, each with {head} and {tail} once (default: "{head} gloss {tail}")
-#   symmetric  true: each fact is stored in both directions
-#   ask_tail, ask_head            questions for one end of a fact, each with the other end, {head} or {tail}, once
-#   describe_tail, describe_head  noun phrases for one end of a fact, for questions about two facts; [] if there are none
-#   statement  a sentence that tells a layperson the fact, with {head} and {tail} once; {tail:verb} and others choose a form
-# Source relations that are not a member of any relation are not imported. Facts with a pruned relation or concept are left out;
-# a pruned relation keeps its id."""
-
-
-def _flow(text: str) -> str:
-    """Return a text as a YAML scalar, quoted if necessary."""
-    style = None if text.splitlines() == [text] else '"'  # YAML's other styles fold line breaks
-    dumped: str = yaml.safe_dump([text], default_style=style, default_flow_style=True, allow_unicode=True, width=float("inf"))
-    return dumped.strip()[1:-1]
-
-
-def _default_templates(gloss: str) -> tuple[str, ...]:
-    return (f"{{head}} {gloss} {{tail}}",)
-
-
-def _default_wordings(gloss: str) -> dict[str, tuple[str, ...]]:
-    return {
-        "ask_tail": (f"{{head}} {gloss} what?",),
-        "ask_head": (f"What {gloss} {{tail}}?",),
-        "describe_tail": (f"something that {{head}} {gloss}",),
-        "describe_head": (f"something that {gloss} {{tail}}",),
-    }
-
-
-def _default_statement(gloss: str, templates: tuple[str, ...]) -> str:
-    """A statement made of the first template, or of the gloss.
-
-    >>> [_default_statement(gloss, _default_templates(gloss)) for gloss in ("is near", "made of", "part of")]
-    ['{head} is near {tail}', '{head} is made of {tail}', '{head} is a part of {tail}']
-    >>> [_default_statement(gloss, _default_templates(gloss)) for gloss in ("treats", "author")]
-    ['{head} treats {tail}', 'The author of {head} is {tail}']
-    """
-    if templates != _default_templates(gloss):
-        return templates[0]
-    words = gloss.split()
-    first, last = (words[0], words[-1]) if words else ("", "")
-    if first in _VERBAL or (first.endswith("s") and not first.endswith(("ss", "us", "is")) and len(first) > 3):
-        return f"{{head}} {gloss} {{tail}}"
-    if first in _SHORT or first.endswith("ed") or first in _PARTICIPLES or last == "to":
-        return f"{{head}} is {gloss} {{tail}}"
-    if last in _SHORT and len(words) > 1:
-        return f"{{head}} is {'an' if first[0] in 'aeiou' else 'a'} {gloss} {{tail}}"
-    return f"The {gloss} of {{head}} is {{tail}}"
-
-
-_VERBAL = frozenset("is are was were has have had can cannot could may might must should will would does do did".split())
-_SHORT = frozenset(
-    "about above across after as at before behind below between by for from in inside into near next not of on over "
-    "to under with within without".split()
-)
-_PARTICIPLES = frozenset("born built done found given grown held known made seen shown sold taken taught worn written".split())
-
-
 def _known_statement(schema: str, relation: Relation) -> str:
     """Return the statement that a relation gets if it does not give its own."""
-    return _shipped_statements(schema).get(relation.name) or _default_statement(relation.gloss, relation.templates)
+    return _shipped_statements(schema).get(relation.name) or default_statement(relation.gloss, relation.templates)
 
 
 @cache
@@ -469,7 +407,7 @@ def _shipped_wordings(schema: str) -> dict[str, dict[str, tuple[str, ...]]]:
 
 def _known_wordings(schema: str, relation: Relation) -> dict[str, tuple[str, ...]]:
     """Return the question wordings that a relation gets if it does not give its own."""
-    return _default_wordings(relation.gloss) | _shipped_wordings(schema).get(relation.name, {})
+    return default_wordings(relation.gloss) | _shipped_wordings(schema).get(relation.name, {})
 
 
 def _with_shipped_wordings(data: Any) -> Any:
@@ -500,16 +438,6 @@ def _said(schema: str, relation: str) -> dict[str, str]:
 def filled(texts: Sequence[str], name: str, pick: int = 0) -> str:
     """One of the texts, with the name of a concept in its place."""
     return re.sub(_PLACEHOLDER, lambda _: name.replace("_", " "), texts[pick % len(texts)])
-
-
-def _in_words(name: str) -> str:
-    """Return a relation's name as words.
-
-    >>> _in_words("AtLocation"), _in_words("made_of"), _in_words("hasURL")
-    ('at location', 'made of', 'has URL')
-    """
-    words = _CAMEL.sub(" ", name).replace("_", " ").replace("{", "(").replace("}", ")").split()
-    return " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in words) or name
 
 
 @cache
@@ -556,30 +484,3 @@ def _of_relation(place: tuple[str | int, ...], data: Any) -> str:
 
 def _shown(value: Any) -> str:
     return "empty" if value is None else shortened(value)
-
-
-def _line(node: yaml.Node, place: Iterable[str | int]) -> int:
-    """Return the line of the entry at ``place`` in a YAML file, or of the nearest one above it."""
-    line = node.start_mark.line
-    for step in place:
-        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-            line = node.start_mark.line
-        elif isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == step), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line, found[1]
-    return int(line) + 1
-
-
-def _check_once(root: yaml.Node, where: str) -> None:
-    """Refuse a repeated key; YAML would silently use the last."""
-    values = [value for _, value in root.value] if isinstance(root, yaml.MappingNode) else []
-    entries = [entry for value in values if isinstance(value, yaml.SequenceNode) for entry in value.value]
-    for node in (root, *entries):
-        keys: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if key.value in keys:
-                raise UserError(f"{where}:{key.start_mark.line + 1}: the key {shown(key.value)} is given twice.")
-            keys.add(key.value)

@@ -23,10 +23,9 @@ from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
-from mhgrn.io.stored import StoredArray, StoredFolder, parse_json, read_folder
+from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.schema import MAX_RELATIONS
 from mhgrn.printing import shortened, shown
 from mhgrn.progress import bar
 from mhgrn.questions.question import Question
@@ -36,13 +35,14 @@ from mhgrn.subgraphs.extract import (
     MOST_NODES,
     OTHER,
     QUESTION,
-    Pair,
     Subgraph,
     SubgraphLimits,
     Subgraphs,
     count_sides,
     extract_all,
 )
+from mhgrn.subgraphs.hiding import Pair
+from mhgrn.subgraphs.stored_questions import check_about, stored_questions
 
 MARKER = "prepared.json"
 QUESTIONS = "questions.jsonl"
@@ -112,8 +112,8 @@ class PreparedData:
     @classmethod
     def _read(cls, stored: StoredFolder) -> Self:
         about, folder = stored.about, stored.path
-        _check_about(about, folder / MARKER)
-        questions = _read_questions(stored.text(QUESTIONS), folder / QUESTIONS)
+        check_about(about, folder / MARKER)
+        questions = stored_questions(stored.text(QUESTIONS), folder / QUESTIONS)
         splits, start = {}, 0
         for split, count in about["splits"].items():
             splits[split] = range(start, start + count)
@@ -250,55 +250,6 @@ class PreparedData:
         if len(graph.schema) != self.about["relations"] or (len(self.used) and int(self.used[-1]) >= len(graph)):
             raise UserError(f"{self.folder} does not belong to the graph {place}; prepare the questions again.")
         return graph
-
-
-def _check_about(about: dict[str, Any], path: Path) -> None:
-    """Refuse a description whose values have wrong types."""
-
-    def is_number(value: object) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-
-    def numbers(value: Any) -> list[Any]:
-        return list(value.values()) if isinstance(value, dict) else [value]
-
-    problems = {
-        "splits": not all(type(count) is int and 0 <= count < 2**31 for count in about["splits"].values()),
-        "statements": not 0 <= about["statements"] < 2**31,
-        "relations": not 1 <= about["relations"] <= MAX_RELATIONS,
-        "graph": "\0" in about["graph"],
-        "report": not all(is_number(number) for value in about["report"].values() for number in numbers(value)),
-        "settings": about["settings"].get("statement") not in list(BUILDERS),
-    }
-    for key, is_wrong in problems.items():
-        if is_wrong:
-            raise UserError(f"{path} is damaged (its {key}); prepare the questions again.")
-    SubgraphLimits.of(about["settings"])
-
-
-def _read_questions(text: str, path: Path) -> list[Question]:
-    questions = []
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
-        row = parse_json(line.encode("utf-8"), Path(f"{path}:{number}"), "prepared dataset")
-        try:
-            questions.append(_stored_question(row))
-        except (TypeError, ValueError, KeyError):
-            raise UserError(f"{path}:{number} is damaged (not a question); prepare the questions again.") from None
-    return questions
-
-
-def _stored_question(row: Any) -> Question:
-    choices, labels, answer = row["choices"], row.get("labels", []), row.get("answer")
-    texts = [row["id"], row["stem"], *choices, *labels, *([row["concept"]] if row.get("concept") is not None else [])]
-    if not isinstance(choices, list) or not isinstance(labels, list) or not all(isinstance(text, str) for text in texts):
-        raise TypeError
-    if answer is not None and (type(answer) is not int or not 0 <= answer < len(choices)):
-        raise ValueError
-    if len(choices) < 2 or len(labels) not in (0, len(choices)):
-        raise ValueError
-    hide = tuple((head, relation, tail) for head, relation, tail in row.get("hide", []))
-    if not all(isinstance(name, str) for fact in hide for name in fact):
-        raise TypeError
-    return Question(row["id"], row["stem"], tuple(choices), answer, tuple(labels), row.get("concept"), hide)
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,14 @@ def test_startup_compares_commands_with_the_import_of_torch(numbers: Run) -> Non
     assert all(variant["processor_seconds"] > 0 for variant in found.values())
 
 
+def test_evidence_compares_its_cost_with_attention(numbers: Run) -> None:
+    found = numbers("evidence", "--count", 2, "--rounds", 1)
+    assert found["questions"] == 2
+    assert found["ratio"]["cpu"]["median"] > 0
+    assert 0 <= found["carried"] <= found["dependent"] <= 2
+    assert set(found["forms"]) == {"attention", "evidence"}
+
+
 def test_provenance_costs_a_few_bytes_per_fact(assertions: Path, numbers: Run) -> None:
     found = numbers("provenance", "--data", assertions, "--rounds", 1)
     assert found["facts"] > 0

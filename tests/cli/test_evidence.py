@@ -49,9 +49,12 @@ def test_wrong_options_are_refused(refused: Refused, tmp_path: Path) -> None:
         refused(args, says)
 
 
-def test_the_report_measures_recall(here: Command, refused: Refused) -> None:
+def test_the_report_measures_recall(here: Command, refused: Refused, tmp_path: Path) -> None:
     chosen = ["--limit", "3", "--method", "evidence", "--method", "random facts"]
-    found = json.loads(here("evidence-report", "starter", "starter", "--budget", "80", *chosen, "--json").out)
+    shown = here("evidence-report", "starter", "starter", "--budget", "80", *chosen, "-o", tmp_path / "report.json").out
+    assert "recall of supporting facts" in shown
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("report")] == ["report.json"]
+    found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert found["recall"]["facts"]["evidence"]["questions"] == 3
     assert found["recall"]["facts"]["evidence"]["mean"] > found["recall"]["facts"]["random facts"]["mean"]
     refused(["evidence-report", "starter", "starter", "--method", "evidense"], ["Did you mean evidence?"])

@@ -12,10 +12,10 @@ import mhgrn
 from batched_answers import assert_batches_equal_single_answers, assert_equal
 from mhgrn.config import Config
 from mhgrn.errors import UserError
-from mhgrn.explain import QuestionFacts
+from mhgrn.explain import QuestionFacts, SmallestSet
 from mhgrn.explain.smallest_set import ranked
 from mhgrn.inference import Answer, Asked, EvidenceSet, FactMasks, QuestionAnswerer, SupportingFact
-from mhgrn.inference.evidence_set import in_reading_order
+from mhgrn.inference.evidence_set import evidence_set, in_reading_order
 from mhgrn.inference.searching import fact_gradients
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import Fact
@@ -160,3 +160,17 @@ def test_facts_are_read_from_the_question_on() -> None:
     assert facts.facts.tolist() == [[4, 0, 9], [9, 0, 2]]
     assert in_reading_order([1, 0], facts) == [0, 1]  # whatever their effects
     assert in_reading_order([1], facts) == [1]
+
+
+def test_the_summary_says_how_little_the_graph_does() -> None:
+    subgraph = Subgraph(np.array([0, 1]), np.array([QUESTION, ANSWER]), np.array([0]), np.array([0]), np.array([1]))
+    facts, graph = QuestionFacts.of([subgraph], ()), KnowledgeGraph.from_facts([("rain", "Causes", "leak")])
+
+    def summary(**given: object) -> str:
+        found = SmallestSet([0], True, True, False, 0.9, 0.4, 0.8, 0.7, [0.7])
+        return evidence_set(replace(found, **given), facts, graph, ["leak", "sun"]).summary
+
+    assert summary(dependent=False, without_graph=0.85) == "the graph plays little part in this answer."
+    assert summary(dependent=False, without_graph=0.899) == "the graph plays no part in this answer."
+    assert summary().endswith("these come nearest, but without them the answer keeps most of what the graph gave:")
+    assert summary(sufficient=False, necessary=True).endswith("these come nearest, but are not enough alone:")

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from mhgrn.errors import UserError
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import Fact, KnowledgeGraph
 from mhgrn.starter import HERE
-from mhgrn.usefulness import measure_usefulness
+from mhgrn.usefulness import measure_usefulness, report
 from mhgrn.usefulness.bm25 import BM25, K1, B, words
 from mhgrn.usefulness.gold import read_gold
 from mhgrn.usefulness.report import Interval
@@ -125,3 +127,37 @@ def test_a_language_model_is_measured_on_the_same_questions(qa: QuestionAnswerer
     for name, change in found.change.items():
         assert change.mean == pytest.approx(found.accuracy["evidence"].mean - found.accuracy[name].mean)
     assert "change in points" in str(found)
+
+
+def test_an_interrupted_measurement_resumes(qa: QuestionAnswerer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the result of one without interruption, and computes nothing twice."""
+    folder, file = letter_decoder(tmp_path / "decoder"), tmp_path / "result.json.partial"
+    gold = read_gold(HERE / "dev.jsonl", qa.run.graph, 3)
+    choose, score = Retrieval.facts, report.choice_likelihoods
+    counts = {"facts": 0, "scores": 0}
+    stop = {"facts": 4, "scores": 5}
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if counts[name] == stop[name]:
+                stop[name] = -1
+                raise KeyboardInterrupt
+            counts[name] += 1
+            return function(*arguments)
+
+        return call
+
+    def measure(progress_file: Path | None) -> dict[str, Any]:
+        return measure_usefulness(qa, gold, 30, str(folder), methods=["evidence"], progress_file=progress_file).to_dict()
+
+    expected = measure(None)
+    monkeypatch.setattr(Retrieval, "facts", counted("facts", choose))
+    monkeypatch.setattr(report, "choice_likelihoods", counted("scores", score))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            measure(file)
+        assert file.is_file()
+    assert measure(file) == expected
+    assert not file.exists()
+    assert counts["facts"] <= 3 * 3 + 2  # of three ways to choose; at most those of the interrupted question again
+    assert counts["scores"] <= 3 * 4 + 3

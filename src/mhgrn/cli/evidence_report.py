@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AsJson, Device, NamedRun, RunGraph
-from mhgrn.cli._output import show, show_json
+from mhgrn.cli._options import AllowDownload, AsJson, Device, Force, NamedRun, RunGraph, file_to_write
+from mhgrn.cli._output import check_one_output, show, show_json
 
 PANEL = "Ask"
 
@@ -34,10 +34,22 @@ def evidence_report(
             show_default=False,
         ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=file_to_write,
+            help="JSON file to write. With it, an interrupted measurement resumes.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     kg: RunGraph = None,
     allow_download: AllowDownload = False,
     device: Device = "cpu",
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure evidence: recall of known facts and concepts, and the accuracy of a language model that reads it.
@@ -45,22 +57,32 @@ def evidence_report(
     Compared with BM25 over all facts, cosine of the text encoder, shortest paths and random facts, within the same budget.
     """
     from mhgrn.errors import UserError, did_you_mean
+    from mhgrn.io.atomic import check_file_writable, write_text
+    from mhgrn.io.replacing import is_standard_output
+    from mhgrn.printing import strict_json
     from mhgrn.starter import HERE, load
     from mhgrn.usefulness.retrieval import METHODS
 
+    check_one_output(output, as_json)
     for name in method or ():
         if name not in METHODS:
             raise UserError(f"unknown method {name}.{did_you_mean(name, METHODS)} Methods: {'; '.join(METHODS)}.")
     path = HERE / "test.jsonl" if str(questions) == "starter" and not questions.exists() else questions
     if not path.is_file():
         raise UserError(f"{path} is not a file; name a file of JSON lines.")
+    if output is not None:
+        check_file_writable(output, force)
     from mhgrn.usefulness import measure_usefulness
     from mhgrn.usefulness.gold import read_gold
 
     qa = load(run, kg, device=device)
     gold = read_gold(path, qa.run.graph, limit)
-    found = measure_usefulness(qa, gold, budget, model, method or METHODS, seed, allow_download)
-    if as_json:
+    keeps = output is not None and not is_standard_output(output)
+    progress_file = output.with_name(f"{output.name}.partial") if output is not None and keeps else None
+    found = measure_usefulness(qa, gold, budget, model, method or METHODS, seed, allow_download, progress_file)
+    if output is not None and keeps:
+        write_text(output, strict_json(found.to_dict()) + "\n")
+    if as_json or (output is not None and not keeps):
         show_json(found.to_dict())
     else:
         show(found)

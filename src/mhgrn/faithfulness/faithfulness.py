@@ -14,9 +14,9 @@ from mhgrn.faithfulness.measuring import Row
 from mhgrn.faithfulness.methods import Method, chosen_methods
 from mhgrn.faithfulness.metrics import LEVELS, Floats, chosen, probabilities
 from mhgrn.faithfulness.robustness import PERTURBATIONS, STRENGTHS
-from mhgrn.faithfulness.store import Store
 from mhgrn.faithfulness.study import Study, without_graph
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.results import Store
 from mhgrn.progress import bar
 from mhgrn.runs import Run
 from mhgrn.scoring import best_choice

@@ -11,6 +11,8 @@ from mhgrn.kg.sentences import fact_sentence
 from mhgrn.printing import printable
 from mhgrn.subgraphs.extract import QUESTION
 
+NO_PART = 0.01  # a graph that moves the answer's probability by more plays a part, if a little one
+
 
 @dataclass(frozen=True)
 class SupportingFact:
@@ -135,7 +137,8 @@ def _named(graph: KnowledgeGraph, triple: list[int]) -> Fact:
 
 def _summary(found: SmallestSet, is_opposed: bool, count: int) -> str:
     if not found.dependent:
-        return "the graph plays no part in this answer."
+        moved = abs(found.probability - found.without_graph) > NO_PART
+        return f"the graph plays {'little' if moved else 'no'} part in this answer."
     if is_opposed:
         return "the graph speaks against this answer; it comes from the text."
     if not count:
@@ -144,7 +147,7 @@ def _summary(found: SmallestSet, is_opposed: bool, count: int) -> str:
         but = (
             ", but are not enough alone"
             if found.necessary
-            else ", but without them the answer hardly changes"
+            else ", but without them the answer keeps most of what the graph gave"
             if found.sufficient
             else ""
         )

@@ -162,6 +162,7 @@ def choice_likelihoods(
     questions: Sequence[Question],
     settings: LikelihoodSettings = LikelihoodSettings(),
     evidence: Sequence[str] | None = None,
+    alone: dict[str, float] | None = None,
 ) -> list[list[float]]:
     """The likelihood of every choice of questions, by the measure of the settings.
 
@@ -173,14 +174,16 @@ def choice_likelihoods(
         questions: The questions.
         settings: The measure and the prompt.
         evidence: A text for each statement that stands before its prompt.
+        alone: The log-likelihoods of choices without their question, for ``pmi``; those that are missing are computed and added.
 
     >>> question = Question.asked("Where does a fish live?", ["sea", "tree"])
     >>> choice_likelihoods(CausalModel("smollm2"), [question])  # doctest: +SKIP
     [[2.085, -4.211]]
     """
-    alone: dict[str, float] = {}
+    alone = {} if alone is None else alone
     if settings.measure == "pmi":
-        texts = sorted({choice for question in questions for choice in question.choices}, key=lambda text: (len(text), text))
+        new = {choice for question in questions for choice in question.choices if choice not in alone}
+        texts = sorted(new, key=lambda text: (len(text), text))
         starts = range(0, len(texts), BATCH)
         after = settings.prompt.partition(QUESTION)[2].strip()
         for start in track(starts, "scoring choices") if len(starts) > SHOWN else starts:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.inference.gathering import canonical
+from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.results import Store
 from mhgrn.kg.graph import Fact, KnowledgeGraph
-from mhgrn.progress import track
+from mhgrn.progress import bar
 from mhgrn.text.likelihood import CausalModel, choice_likelihoods
 from mhgrn.text.settings import LikelihoodSettings
 from mhgrn.usefulness.gold import GoldQuestion
@@ -102,6 +105,7 @@ def measure_usefulness(
     methods: Sequence[str] = METHODS,
     seed: int = 0,
     allow_download: bool = False,
+    progress_file: Path | None = None,
 ) -> UsefulnessReport:
     """Measure the evidence of a run for questions with known evidence, and a language model that reads it.
 
@@ -113,16 +117,15 @@ def measure_usefulness(
         methods: Ways to choose facts, of :data:`METHODS`.
         seed: Of random facts and intervals.
         allow_download: Download the language model if it is not on this machine.
+        progress_file: Keep the results of single questions here, and use those of an interrupted measurement.
     """
     if model is not None and any(one.question.answer is None for one in gold):
         raise UserError("a question has no answer; the accuracy of a language model needs questions with answers.")
     language_model = None if model is None else _language_model(model, allow_download)
     retrieval, graph = Retrieval(qa, budget, seed), qa.run.graph
     used = [*methods, *(method for method in READ if model is not None and method not in methods)]
-    found: dict[str, list[list[Fact]]] = {method: [] for method in used}
-    for number, one in enumerate(track(gold, "choosing facts")):
-        for method in used:
-            found[method].append(retrieval.facts(method, one.question, number))
+    store = Store(progress_file, _identity(qa, gold, budget, seed, model))
+    found = _chosen_facts(store, retrieval, gold, used)
     recall: dict[str, dict[str, Interval]] = {}
     for measure in MEASURES:
         known = [i for i, one in enumerate(gold) if getattr(one, measure)]
@@ -131,22 +134,67 @@ def measure_usefulness(
                 m: Interval.of([_recall(graph, gold[i], measure, found[m][i]) for i in known], seed) for m in methods
             }
     facts = {method: float(np.mean([len(of) for of in found[method]])) for method in used}
-    if language_model is None:
-        if not recall:
-            raise UserError(
-                "no question has known evidence (support or fact1), and no language model is given; nothing to measure."
-            )
-        return UsefulnessReport(budget, recall, facts)
-    questions = [one.question for one in gold]
-    right: dict[str, Floats] = {}
-    for name in ("nothing", *READ):
-        texts = None if name == "nothing" else [retrieval.text(of) for of in found[name]]
-        repeated = None if texts is None else [t for t, q in zip(texts, questions, strict=True) for _ in q.choices]
-        scores = choice_likelihoods(language_model, questions, LikelihoodSettings(model=model), repeated)
-        right[name] = np.array([of.index(max(of)) == q.answer for of, q in zip(scores, questions, strict=True)], dtype=np.float64)
-    accuracy = {name: Interval.of(of.tolist(), seed) for name, of in right.items()}
-    change = {name: Interval.of((right["evidence"] - of).tolist(), seed) for name, of in right.items() if name != "evidence"}
+    accuracy: dict[str, Interval] = {}
+    change: dict[str, Interval] = {}
+    if language_model is not None:
+        right = _answered(store, language_model, retrieval, gold, found)
+        accuracy = {name: Interval.of(of.tolist(), seed) for name, of in right.items()}
+        change = {name: Interval.of((right["evidence"] - of).tolist(), seed) for name, of in right.items() if name != "evidence"}
+    elif not recall:
+        raise UserError("no question has known evidence (support or fact1), and no language model is given; nothing to measure.")
+    store.remove()
     return UsefulnessReport(budget, recall, facts, model, accuracy, change)
+
+
+def _identity(qa: QuestionAnswerer, gold: Sequence[GoldQuestion], budget: int, seed: int, model: str | None) -> str:
+    """Of everything that the results of single questions depend on. Methods may be added to a measurement."""
+    weights = qa.run.folder / "model.safetensors"
+    questions = [(one.question.stem, list(one.question.choices), one.question.answer) for one in gold]
+    run = file_fingerprint(weights) if weights.is_file() else str(qa.run.folder)
+    return fingerprint(run, qa.run.graph.fingerprint, questions, budget, seed, model)
+
+
+def _chosen_facts(
+    store: Store, retrieval: Retrieval, gold: Sequence[GoldQuestion], methods: Sequence[str]
+) -> dict[str, list[list[Fact]]]:
+    """Method → the facts that it chooses for each question."""
+    keys = {(method, number): f"{method}: facts of {number}" for method in methods for number in range(len(gold))}
+    with bar("choosing facts", len(gold)) as advance:
+        for number, one in enumerate(gold):
+            new = [method for method in methods if keys[method, number] not in store]
+            chosen = {keys[method, number]: retrieval.facts(method, one.question, number) for method in new}
+            if chosen:
+                store.add_all(chosen)
+            advance(number + 1)
+    return {method: [[Fact(*fact) for fact in store[keys[method, n]]] for n in range(len(gold))] for method in methods}
+
+
+def _answered(
+    store: Store,
+    model: CausalModel,
+    retrieval: Retrieval,
+    gold: Sequence[GoldQuestion],
+    found: dict[str, list[list[Fact]]],
+) -> dict[str, Floats]:
+    """What the language model reads → whether it answers each question correctly."""
+    names, settings = ("nothing", *READ), LikelihoodSettings(model=model.name)
+    alone: dict[str, float] = {}
+    with bar("asking the language model", len(gold)) as advance:
+        for number, one in enumerate(gold):
+            question, new = one.question, {}
+            for name in names:
+                if (key := f"{name}: likelihoods of {number}") not in store:
+                    text = None if name == "nothing" else [retrieval.text(found[name][number])] * len(question.choices)
+                    new[key] = choice_likelihoods(model, [question], settings, text, alone)[0]
+            if new:
+                store.add_all(new)
+            advance(number + 1)
+    right = {}
+    for name in names:
+        scores = [store[f"{name}: likelihoods of {number}"] for number in range(len(gold))]
+        same = [of.index(max(of)) == one.question.answer for of, one in zip(scores, gold, strict=True)]
+        right[name] = np.array(same, dtype=np.float64)
+    return right
 
 
 def _language_model(name: str, allow_download: bool) -> CausalModel:

@@ -191,7 +191,7 @@ class Run:
                 stored.content(CONFIG)  # nothing of it is used, but what a user reads there should be true
             if not stored.has(WEIGHTS) and "metrics" not in about:
                 raise UserError(f"the training of {folder} has not finished an epoch yet; resume it with `mhgrn train`.")
-            return about, stored.tensors(WEIGHTS), _stored_calibration(stored)
+            return about, stored.tensors(WEIGHTS), stored_calibration(stored)
 
         about, tensors, calibration = read_folder(folder, MARKER, "run", FORMAT, read)
         config = restored_config(folder, about)
@@ -330,7 +330,8 @@ def describe(
     }
 
 
-def _stored_calibration(stored: StoredFolder) -> Calibration | None:
+def stored_calibration(stored: StoredFolder) -> Calibration | None:
+    """The calibration in a run's folder, if there is one."""
     if not stored.has(CALIBRATION):
         return None
     path = stored.path / CALIBRATION

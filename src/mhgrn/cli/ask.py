@@ -1,6 +1,6 @@
 """mhgrn ask: answer one question and explain the answer."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +19,6 @@ from mhgrn.cli._options import (
     TextPrecision,
 )
 from mhgrn.cli._output import show, show_json
-
-if TYPE_CHECKING:
-    from mhgrn.inference import QuestionAnswerer
 
 PANEL = "Ask"
 
@@ -54,7 +51,15 @@ def ask(
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="Without choices: number of answers.")] = 10,
     by: By = "evidence",
     as_triples: Annotated[bool, typer.Option("--facts", help="Show facts as triples instead of sentences.")] = False,
-    paths: Annotated[int, typer.Option(min=1, max=1000, help="Number of paths by attention to show, best first.")] = 3,
+    paths: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Number of paths to show, best first (default: 3, or 1 to each answer without choices).",
+            show_default=False,
+        ),
+    ] = None,
     effects: Annotated[
         bool, typer.Option(help="Compute what the facts shown do to the answer. Without it, only attention is shown.")
     ] = True,
@@ -83,32 +88,28 @@ def ask(
 
     if attention and not as_json:
         raise UserError("--attention is printed as JSON only; add --json.")
-    if not choice:
-        if fact or without:
-            raise UserError("--fact and --without are for questions with choices; give choices with -c.")
-        _rank(load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision), question, n, as_json)
-        return
-    asked = Question.asked(question, choice)
     check_probability("--abstain-below", abstain_below)
     check_probability("--coverage", coverage)
     facts, left_out = ([_fact(text) for text in given or []] for given in (fact, without))
+    if not choice:
+        qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
+        options: dict[str, Any] = {"n": n, "paths": paths or 1, "effects": effects, "without": left_out}
+        if attention:
+            raise UserError("--attention is for questions with choices; give choices with -c.")
+        answer = qa.ask(question, None, facts, abstain_below=abstain_below, coverage=coverage, **options)
+        if as_json:
+            show_json(answer.to_dict())
+        else:
+            show(answer.text(as_triples, paths or 1))
+        return
+    asked = Question.asked(question, choice)
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
     certainty = {"abstain_below": abstain_below, "coverage": coverage}
-    answer = qa.answer(asked, facts, without=left_out, by=by, paths=paths, effects=effects, attention=attention, **certainty)
+    answer = qa.answer(asked, facts, without=left_out, by=by, paths=paths or 3, effects=effects, attention=attention, **certainty)
     if as_json:
         show_json(answer.to_dict())
     else:
         show(answer.text(as_triples))
-
-
-def _rank(qa: "QuestionAnswerer", question: str, n: int, as_json: bool) -> None:
-    from mhgrn.inference.open import OpenAnswerer
-
-    answer = qa.ask(question, n=n) if isinstance(qa, OpenAnswerer) else qa.rank(question, n=n)
-    if as_json:
-        show_json(answer.to_dict())
-    else:
-        show(answer)
 
 
 def _fact(text: str) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """mhgrn calibrate: fit the temperature of a trained run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ from mhgrn.cli._options import (
     RunGraph,
 )
 from mhgrn.cli._output import show, show_json
+
+if TYPE_CHECKING:
+    from mhgrn.open.run import OpenRun
 
 PANEL = "Train"
 
@@ -43,6 +46,7 @@ def calibrate(
     built-in model without --data and --questions, the calibration of the package is restored.
     """
     from mhgrn.errors import UserError
+    from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.questions.reading import read_questions
     from mhgrn.runs import Run, find_data
     from mhgrn.starter import find_run, restore_calibration, starter_run
@@ -52,6 +56,9 @@ def calibrate(
     if dataset is not None and questions is None:
         raise UserError("--dataset says how to read --questions; name their file.")
     folder = Path(find_run(run))
+    if is_open_run(folder):
+        _calibrate_open(OpenRun.load(folder, kg, encoder, allow_download, allow_pickle), data, split, questions, dataset, as_json)
+        return
     if questions is None and data is None and folder == starter_run():
         found = restore_calibration()
         if as_json:
@@ -67,10 +74,32 @@ def calibrate(
     if as_json:
         show_json(result)
         return
+    _show(folder, result, f"accuracy {result['accuracy']:.1%} as before")
+
+
+def _show(folder: Path, result: dict[str, Any], unchanged: str) -> None:
     before, after = result["before"], result["after"]
     error, loss = (
         f"{before[name]:{form}} → {after[name]:{form}}"
         for name, form in (("expected_calibration_error", ".1%"), ("negative_log_likelihood", ".3f"))
     )
     show(f"{folder}: temperature {result['temperature']:.2f}, fitted on {result['questions']:,} questions ({result['source']})")
-    show(f"  calibration error {error}, negative log-likelihood {loss}, accuracy {result['accuracy']:.1%} as before")
+    show(f"  calibration error {error}, negative log-likelihood {loss}, {unchanged}")
+
+
+def _calibrate_open(
+    run: "OpenRun", data: Path | None, split: str, questions: Path | None, dataset: str | None, as_json: bool
+) -> None:
+    from mhgrn.open.calibrating import calibrate_open
+    from mhgrn.open.data import OpenData
+    from mhgrn.questions.open import open_splits
+
+    if questions is not None:
+        asked = [one for found in open_splits(questions, dataset)[1].values() for one in found]
+        result = calibrate_open(run, asked, source=questions.name)
+    else:
+        result = calibrate_open(run, OpenData.load(data) if data is not None else run.find_data(), split)
+    if as_json:
+        show_json(result)
+        return
+    _show(run.folder, result, f"hits@1 {result['accuracy']:.1%} as before; walks reach all answers of {result['reached']:.1%}")

@@ -67,7 +67,7 @@ def eval(
     if is_open_run(run):
         if store:
             raise UserError("--store is for models of questions with choices; models of open questions have no model card.")
-        _eval_open(OpenRun.load(run, kg, encoder, allow_download, allow_pickle), split, data, as_json)
+        _eval_open(OpenRun.load(run, kg, encoder, allow_download, allow_pickle), split, data, plot, as_json)
         return
     loaded = starter_data() if data is None and is_starter else find_data(run, data)
     loaded.answered_split(split)
@@ -95,7 +95,7 @@ def eval(
         show(f"  {line}")
 
 
-def _calibration_lines(found: dict[str, Any]) -> list[str]:
+def _calibration_lines(found: dict[str, Any], right: str = "the right choice", inside: str = "choices") -> list[str]:
     error = f"{found['expected_calibration_error']:.1%} in 15 bins of equal width"
     risk = found["risk_coverage"]["risk"]
     half = 1 - risk[(len(risk) - 1) // 2]
@@ -108,21 +108,28 @@ def _calibration_lines(found: dict[str, Any]) -> list[str]:
     ]
     for one in found["prediction_sets"]:
         lines.append(
-            f"sets with {one['coverage']:.0%} coverage: {one['contains_answer']:.1%} contain the right choice,"
-            f" {one['mean_size']:.2f} choices on average"
+            f"sets with {one['coverage']:.0%} coverage: {one['contains_answer']:.1%} contain {right},"
+            f" {one['mean_size']:,.2f} {inside} on average{'' if one.get('possible', True) else ' (walks reach too few answers)'}"
         )
     return lines
 
 
-def _eval_open(run: "OpenRun", split: str, data: Path | None, as_json: bool) -> None:
+def _eval_open(run: "OpenRun", split: str, data: Path | None, plot: Path | None, as_json: bool) -> None:
+    from mhgrn.open.calibrating import evaluate_certainty
     from mhgrn.open.data import OpenData
-    from mhgrn.open.evaluation import evaluate_open
 
     loaded = OpenData.load(data) if data is not None else run.find_data()
-    result = evaluate_open(run, loaded, split)
+    result = evaluate_certainty(run, loaded, split)
+    if plot is not None:
+        from mhgrn.drawing.calibration import draw_calibration
+
+        title = f"{run.folder.name}, {split}: hits@1 {result['hits_at_1']:.1%} of {result['questions']:,} questions"
+        draw_calibration(result["calibration"], title, plot)
     if as_json:
         show_json(result)
         return
     ranks = f"hits@1 {result['hits_at_1']:.1%}, hits@10 {result['hits_at_10']:.1%}, MRR {result['mrr']:.3f}"
     sets = f"sets of answers: F1 {result['set_f1']:.1%}, exact {result['set_exact']:.1%}"
     show(f"{split}: {ranks} of {result['questions']:,} questions; {sets}; walks reach an answer of {result['reached']:.1%}")
+    for line in _calibration_lines(result["calibration"], "all right answers", "concepts"):
+        show(f"  {line}")

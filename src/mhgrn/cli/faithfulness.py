@@ -1,7 +1,7 @@
 """mhgrn faithfulness: measure whether explanations name the facts that decide."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,17 +74,25 @@ def faithfulness(
     """Measure how faithful each kind of explanation is to a run, and how much the run depends on its graph.
 
     Each method ranks the facts of a question. The model answers again without the first facts, and with these facts alone.
+    For task=open, the first answer of each question is explained; --limits and --perturb have no effect.
     """
+    from mhgrn.errors import UserError
     from mhgrn.faithfulness.methods import chosen_methods
     from mhgrn.faithfulness.plot import check_plots
     from mhgrn.faithfulness.plot import plot as draw
-    from mhgrn.io.atomic import check_file_writable, write_text
+    from mhgrn.io.atomic import check_file_writable
     from mhgrn.io.replacing import is_standard_output
-    from mhgrn.printing import strict_json
+    from mhgrn.open.run import OpenRun, is_open_run
+    from mhgrn.starter import find_run, starter_data
 
     check_one_output(output, as_json)
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    chosen_methods(names)
+    folder = Path(find_run(run))
+    is_open = is_open_run(folder)
+    if not is_open:
+        chosen_methods(names)
+    elif plot is not None or beside is not None:
+        raise UserError(f"{'--plot' if plot is not None else '--beside'} is for runs of questions with choices.")
     if plot is not None:
         check_plots()
         check_file_writable(plot, force)
@@ -92,16 +100,22 @@ def faithfulness(
         check_file_writable(output, force)
 
     from mhgrn.faithfulness import faithfulness as measure
+    from mhgrn.faithfulness.open import faithfulness_open, report_open
     from mhgrn.faithfulness.report import report
+    from mhgrn.open.data import OpenData
     from mhgrn.runs import Run, find_data
-    from mhgrn.starter import find_run, starter_data
 
-    folder = Path(find_run(run))
+    keeps = output is not None and not is_standard_output(output)
+    progress_file = output.with_name(f"{output.name}.partial") if output is not None and keeps else None
+    if is_open:
+        ranked = OpenRun.load(folder, kg, encoder, allow_download, allow_pickle)
+        of_data = ranked.find_data() if data is None else OpenData.load(data)
+        measured = faithfulness_open(ranked, of_data, split, names, limit, seed, progress_file)
+        _give(measured.to_dict(), report_open(measured), output if keeps else None, as_json or (output is not None and not keeps))
+        return
     prepared = starter_data() if data is None and str(run) == "starter" else find_data(folder, data)
     trained = Run.load(folder, kg, features, encoder, allow_download, allow_pickle)
     other = None if beside is None else Run.load(Path(find_run(beside)), kg, None, encoder, allow_download, allow_pickle)
-    keeps = output is not None and not is_standard_output(output)
-    progress_file = output.with_name(f"{output.name}.partial") if output is not None and keeps else None
     found = measure(trained, prepared, split, names, limit, limits, perturb, other, seed, device, progress_file)
     if store:
         from mhgrn.sharing import store_faithfulness
@@ -109,9 +123,17 @@ def faithfulness(
         store_faithfulness(trained, found.to_dict())
     if plot is not None:
         draw(found, plot)
-    if output is not None and keeps:
-        write_text(output, strict_json(found.to_dict()) + "\n")
-    if as_json or (output is not None and not keeps):
-        show_json(found.to_dict())
+    _give(found.to_dict(), report(found), output if keeps else None, as_json or (output is not None and not keeps))
+
+
+def _give(found: dict[str, Any], text: str, file: Path | None, as_json: bool) -> None:
+    """Write the result to a file, if there is one, and show it."""
+    from mhgrn.io.atomic import write_text
+    from mhgrn.printing import strict_json
+
+    if file is not None:
+        write_text(file, strict_json(found) + "\n")
+    if as_json:
+        show_json(found)
     else:
-        show(report(found))
+        show(text)

@@ -41,6 +41,17 @@ COLUMNS = (
     "prediction_set",
     "probabilities",
 )  # of CSV
+OPEN_COLUMNS = (
+    "confidence",
+    "probabilities",
+    "ranking",
+    "evidence",
+    "notes",
+    "abstain_below",
+    "abstained",
+    "coverage",
+    "prediction_set",
+)  # of answers to questions without choices
 
 
 def predict(
@@ -97,10 +108,10 @@ def predict(
         qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
         assert isinstance(qa, OpenAnswerer)
         _, splits = open_splits(questions, dataset)
-        ranked = _open_rows(qa, [question for found in splits.values() for question in found], batch_size, paths)
-        write_predictions(output, ranked, format)
-        known = [row["right"] for row in ranked if "right" in row]
-        show_written(output, f"{len(ranked):,} answers" + (f", {sum(known) / len(known):.1%} right" if known else ""))
+        options: dict[str, Any] = {"paths": paths, "effects": effects, "abstain_below": abstain_below, "coverage": coverage}
+        ranked = _open_rows(qa, [question for found in splits.values() for question in found], batch_size, options)
+        write_predictions(output, [_in_csv(row) for row in ranked] if format == "csv" else ranked, format)
+        show_written(output, f"{len(ranked):,} answers{_open_summary(ranked)}")
         return
     asked = list(read_questions(questions, dataset))
     if not asked:
@@ -128,18 +139,31 @@ def predict(
     show_written(output, f"{len(rows):,} answers{_summary(rows)}")
 
 
-def _open_rows(qa: "OpenAnswerer", asked: "Sequence[OpenQuestion]", batch_size: int, paths: int) -> list[dict[str, Any]]:
+def _open_rows(
+    qa: "OpenAnswerer", asked: "Sequence[OpenQuestion]", batch_size: int, options: dict[str, Any]
+) -> list[dict[str, Any]]:
     """A row for each question without choices: its ranking, and whether the first answer is right, if that is known."""
     from mhgrn.kg.names import concept_name
 
     rows = []
-    for question, answer in zip(asked, qa.ask_many(asked, batch_size=batch_size, paths=paths), strict=True):
+    for question, answer in zip(asked, qa.ask_many(asked, batch_size=batch_size, **options), strict=True):
         row: dict[str, Any] = {"id": question.id, "question": question.stem, "prediction": answer.choice}
         if question.answers:
             row |= {"answers": list(question.answers), "right": answer.choice in {concept_name(name) for name in question.answers}}
         found = answer.to_dict()
-        rows.append(row | {name: found[name] for name in ("probabilities", "ranking", "notes")})
+        rows.append(row | {name: found[name] for name in OPEN_COLUMNS if name in found})
     return rows
+
+
+def _open_summary(rows: Sequence[dict[str, Any]]) -> str:
+    """As :func:`_summary`, for questions without choices."""
+    known = [row for row in rows if "right" in row]
+    parts = [f"{sum(row['right'] for row in known) / len(known):.1%} right"] if known else []
+    if rows and "abstained" in rows[0]:
+        sure = [row for row in rows if not row["abstained"]]
+        right = [row["right"] for row in sure if "right" in row]
+        parts.append(f"sure of {len(sure):,}" + (f", of which {sum(right) / len(right):.1%} right" if right else ""))
+    return "".join(f", {part}" for part in parts)
 
 
 def _summary(rows: Sequence[dict[str, Any]]) -> str:

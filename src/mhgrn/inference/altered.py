@@ -47,7 +47,8 @@ def altered_scores(scorer: Scorer, read: Read, altered: Iterable[tuple[Subgraph,
         statements = [statement for _, statement in waiting]
         relevance = partial(read.relevance, statements=statements)
         graphs = scorer.graphs([graph for graph, _ in waiting], read.knowledge.graph, read.features, relevance=relevance)
-        parts.append(scorer(read.text.rows(statements), graphs).score)
+        score = scorer(read.text.rows(statements), graphs).score
+        parts.append(score if read.prior is None else score + read.prior[statements])
 
     with torch.inference_mode():
         for graph, statement in altered:

@@ -11,6 +11,7 @@ from mhgrn.inference.evidence_set import EvidenceSet
 from mhgrn.inference.html import answer_html
 from mhgrn.inference.ranking import Ranking
 from mhgrn.inference.sources import source_lines
+from mhgrn.kg.sentences import label
 from mhgrn.printing import printable, shortened
 
 PRINTED = 0.001  # the last printed digit of a probability
@@ -23,8 +24,10 @@ OPTIONAL = (
     "coverage",
     "prediction_set",
     "ranking",
+    "certainty",
 )  # not in the JSON unless they were asked for
 WIDEST = 60  # characters of the column of choices
+LISTED = 10  # concepts of a set that are printed
 
 
 class Concepts(TypedDict):
@@ -58,6 +61,8 @@ class Answer:
         evidence: The smallest set of facts that carries the answer, unless the answer is explained by attention or effects are off.
         sources: The ids and the provenance of the facts of the evidence and the paths, if the graph keeps provenance.
         ranking: The best answers of a question without choices, with probabilities and paths. ``choice`` is the first.
+        certainty: The probability that the first answer of a ranking is right, if it is not the answer's own probability: that one
+            is shared if there are several right answers.
 
     >>> print(Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}}))
     Where?
@@ -82,6 +87,7 @@ class Answer:
     evidence: EvidenceSet | None = None
     sources: list[dict[str, Any]] | None = None
     ranking: Ranking | None = None
+    certainty: float | None = None
     _view: Callable[[], dict[str, Any]] | None = field(default=None, repr=False, compare=False)  # makes ``subgraph`` for Jupyter
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,8 +96,8 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """The probability of the choice. It is calibrated if the run is."""
-        return self.probabilities.get(self.choice, 0.0)
+        """The probability that the choice is right. It is calibrated if the run is."""
+        return self.probabilities.get(self.choice, 0.0) if self.certainty is None else self.certainty
 
     @property
     def abstained(self) -> bool:
@@ -104,7 +110,7 @@ class Answer:
         answer = {"question": self.question, "choice": self.choice, "confidence": self.confidence, **vars(self), "paths": paths}
         answer["evidence"] = None if self.evidence is None else self.evidence.to_dict()
         if self.ranking is not None:
-            answer["ranking"] = self.ranking.to_dict()
+            answer["ranking"], answer["certainty"] = self.ranking.to_dict(), None  # it is the confidence
         if self.abstain_below is not None:
             answer["abstained"] = self.abstained
         if self.contrast is not None:
@@ -124,10 +130,19 @@ class Answer:
         """The answer in Jupyter."""
         return answer_html(self, self._view() if self.subgraph is None and self._view is not None else self.subgraph)
 
-    def text(self, triples: bool = False) -> str:
-        """The answer as text. The facts of the evidence are sentences, or triples of head, relation and tail."""
+    def text(self, triples: bool = False, paths: int = 1) -> str:
+        """The answer as text. The facts of the evidence are sentences, or triples of head, relation and tail.
+
+        Args:
+            triples: Show triples.
+            paths: Number of paths to each answer of a ranking.
+        """
         if self.ranking is not None:
-            lines = [printable(self.question, keep="\n\t"), *self.ranking.lines()]
+            lines = [printable(self.question, keep="\n\t"), *self.ranking.lines(self.abstained, paths)]
+            lines += [f"    {line}" for line in self._certainty()]
+            if self.evidence is not None:
+                lines += [f"    {line}" for line in self.evidence.lines(self.choice, self.probabilities[self.choice], triples)]
+                lines += [f"    {line}" for line in source_lines(self.sources, [one.fact for one in self.evidence.facts])]
             return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
         choices = {choice: printable(choice) for choice in self.probabilities}
         width = min(max(map(len, choices.values())), WIDEST)
@@ -166,9 +181,12 @@ class Answer:
         if self.abstain_below is not None and self.abstained:
             lines.append(f"not sure enough ({rounded_down(self.confidence)} < {percent(self.abstain_below)})")
         if self.coverage is not None and self.prediction_set is not None:
-            inside = [printable(choice) for choice in self.prediction_set]
+            inside = [printable(choice if self.ranking is None else label(choice)) for choice in self.prediction_set]
             found = f"only {inside[0]}" if len(inside) == 1 else f"one of {', '.join(inside)}"
-            if len(inside) == len(self.probabilities):
+            if self.ranking is not None:
+                more = f" and {len(inside) - LISTED:,} more" if len(inside) > LISTED else ""
+                found = f"all right answers are among {', '.join(inside[:LISTED])}{more}" if len(inside) > 1 else found
+            elif len(inside) == len(self.probabilities):
                 found = "any of the choices"
             lines.append(f"with {percent(self.coverage)} coverage: {found}")
         return lines

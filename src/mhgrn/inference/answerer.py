@@ -43,7 +43,7 @@ from mhgrn.inference.evidence import Evidence
 from mhgrn.inference.evidence_set import evidence_set
 from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
-from mhgrn.inference.proposing import Proposer, rank_proposed, refuse_changes
+from mhgrn.inference.proposing import Proposer, rank_proposed, refuse_without_choices
 from mhgrn.inference.searching import WALKS, smallest_sets
 from mhgrn.inference.sources import shown_facts, sources_of
 from mhgrn.inference.view import view_of
@@ -85,9 +85,14 @@ class QuestionAnswerer(Shareable):
         if text_precision != "float32" and self.scorer.device.type != "cpu":
             raise UserError(f"text_precision={text_precision} is for cpu, not for {self.scorer.device}; use float32.")
         self.memory = TextMemory(self.scorer, text_memory) if text_memory else None
-        self._knowledge, self._proposer = self._knowledge_of(run.graph), Proposer(run.graph)
+        self._knowledge, self._proposer = self._knowledge_of(run.graph), Proposer(run.graph, run.encoder)
         self._statement = run.about["data"].get("statement", "auto")
         self._first_head = run.config.preset == "as_published"
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+        return self.run.graph
 
     def __repr__(self) -> str:
         run, graph = self.run, self.run.graph
@@ -101,6 +106,7 @@ class QuestionAnswerer(Shareable):
         facts: Sequence[Names] = (),
         *,
         without: Sequence[Names] = (),
+        n: int = 10,
         graph: bool = True,
         paths: int = 3,
         effects: bool = True,
@@ -111,7 +117,7 @@ class QuestionAnswerer(Shareable):
         coverage: float | None = None,
         by: str = "evidence",
     ) -> Answer:
-        """Answer one multiple-choice question.
+        """Answer one question, with or without choices.
 
         Any number of threads may call this at the same time.
 
@@ -121,6 +127,7 @@ class QuestionAnswerer(Shareable):
             facts: Facts to add to the graph for this answer, for example ``[("quokka", "IsA", "marsupial")]``, at most 10,000. The
                 graph itself does not change.
             without: Facts of the graph to leave out for this answer. Their concepts stay.
+            n: Number of answers to a question without choices.
             graph: False: answer without the graph.
             paths: Number of paths to show, best first.
             effects: Compute what the facts do. False is faster, and shows only where the model looked.
@@ -134,7 +141,8 @@ class QuestionAnswerer(Shareable):
                 and the answer's probability without each of their facts.
         """
         if choices is None and isinstance(question, str):
-            return self.rank(question, facts=[*facts, *without], paths=paths)
+            refuse_without_choices(graph=not graph, attention=attention, subgraph=subgraph, contrast=contrast, coverage=coverage)
+            return self.rank(question, n, paths, [*facts, *without], effects=effects, abstain_below=abstain_below)
         asked = Asked(
             to_question(question, choices),
             facts,
@@ -151,10 +159,17 @@ class QuestionAnswerer(Shareable):
         )
         return self.answer_all([asked])[0]
 
-    def rank(self, question: str, n: int = 10, paths: int = 3, facts: Sequence[Names] = ()) -> Answer:
-        """Answer a question without choices: concepts that walks reach are proposed and scored as choices. ``n``: answers."""
-        refuse_changes(facts)
-        return rank_proposed(self._proposer, self.run.encoder, self.answer_all, question, n, paths)
+    def rank(self, question: str, n: int = 10, paths: int = 3, facts: Sequence[Names] = (), **options: Any) -> Answer:
+        """Answer a question without choices: concepts that walks reach are proposed and scored as choices.
+
+        Args:
+            question: The question. ``[…]`` marks a concept that walks start at.
+            n, paths: Number of answers, and of paths to each.
+            facts: Refused.
+            options: ``effects`` and ``abstain_below``, as in :meth:`ask`.
+        """
+        refuse_without_choices(facts=facts)
+        return rank_proposed(self, self._proposer, question, n, paths, **options)
 
     def answer(self, question: Question, facts: Sequence[Names] = (), **options: Any) -> Answer:
         """Answer a :class:`~mhgrn.Question`; ``options`` are those of :meth:`ask`."""
@@ -186,10 +201,6 @@ class QuestionAnswerer(Shareable):
             abstain_below: As in :meth:`ask`.
             coverage: As in :meth:`ask`.
             by: How answers are explained, see :meth:`ask`.
-
-        >>> rows = [{"question": "Where does a fish live?", "choices": ["sea", "tree"]}]
-        >>> [answer.choice for answer in qa.ask_many(rows, effects=False)]  # doctest: +SKIP
-        ['sea']
         """
         check_count("batch_size", batch_size)
         check_count("paths", paths)
@@ -204,7 +215,7 @@ class QuestionAnswerer(Shareable):
 
         # from a stream, read a batch only after the previous batch is answered
         prepared = map(prepare, batches) if total is None else one_ahead(batches, prepare)
-        return (answer for batch in prepared for answer in self._answers(self._score(batch)))
+        return (answer for batch in prepared for answer in self.answers_of(self._score(batch)))
 
     def answer_all(self, asked: Sequence[Asked]) -> list[Answer]:
         """Answer questions that may have different options. Those that add the same facts to the graph are computed together."""
@@ -215,7 +226,7 @@ class QuestionAnswerer(Shareable):
         memory = self._memory()
         for numbers in groups.values():
             read = self.read([asked[number] for number in numbers], memory)
-            answers |= zip(numbers, self._answers(read), strict=True)
+            answers |= zip(numbers, self.answers_of(read), strict=True)
         return [answers[number] for number in range(len(asked))]
 
     def read(self, asked: Sequence[Asked], memory: TextMemory | None = None) -> Read:
@@ -311,8 +322,9 @@ class QuestionAnswerer(Shareable):
             best=[best_choice(of_question, self.scorer.temperature) for of_question in shares],
         )
 
-    def _answers(self, read: Read) -> list[Answer]:
-        decoded = [self._decode(read, q) for q in range(len(read.asked))]
+    def answers_of(self, read: Read) -> list[Answer]:
+        """The answers of questions that were read."""
+        decoded = [self._decode(read, q, read.best[q]) for q in range(len(read.asked))]
         if self.run.model.graph_encoder.uses_graph and any(asked.effects for asked in read.asked):
             decoded = self._with_evidence(read, self._with_effects(read, decoded))
         return [self._to_answer(read, q, found) for q, found in enumerate(decoded)]
@@ -333,12 +345,16 @@ class QuestionAnswerer(Shareable):
             for (a, b), (c, d), cut in zip(nodes, facts, found.cut.tolist(), strict=True)
         ]
 
-    def _decode(self, read: Read, q: int) -> Decoded:
-        """The best paths of a question's answer by attention, and how attention is divided."""
+    def paths_of(self, read: Read, q: int, choice: int) -> list[ReasoningPath]:
+        """The best paths to any choice of a question, by attention."""
+        return self._decode(read, q, choice).paths[: read.asked[q].paths]
+
+    def _decode(self, read: Read, q: int, choice: int) -> Decoded:
+        """The best paths of a question's choice by attention, and how attention is divided."""
         encoder, asked = self.run.model.graph_encoder, read.asked[q]
         walks: list[Walk] = []
         masses = None
-        number, most = read.first[q] + read.best[q], asked.paths + TIED if asked.effects_of_paths else asked.paths
+        number, most = read.first[q] + choice, asked.paths + TIED if asked.effects_of_paths else asked.paths
         if isinstance(encoder, PathEncoder):
             walks = encoder.attended_walks(read.encoding, read.batch, number, most)
         elif encoder.uses_graph and attends_to_walks(read.encoding):

@@ -1,7 +1,7 @@
 """A batch of questions on its way to their answers: before and after the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from mhgrn.grounding.grounder import Grounder
 from mhgrn.inference.asked import Asked
 from mhgrn.inference.evidence_set import EvidenceSet
 from mhgrn.kg.graph import Fact, KnowledgeGraph
-from mhgrn.scoring import Graphs, TextVectors
+from mhgrn.scoring import Graphs, TextVectors, best_choice, probabilities
 from mhgrn.subgraphs.extract import Extractor, Subgraph
 
 
@@ -65,6 +65,14 @@ class Read(Prepared):
     encoding: GraphEncoding
     probabilities: list[list[float]]
     best: list[int]  # the choice of each question
+    prior: Tensor | None = None  # [statements] is added to the scores of all statements, also of altered graphs
+
+    def with_prior(self, prior: Tensor, temperature: float) -> "Read":
+        """The same batch with something added to the score of each statement that no change of the graph changes."""
+        score = self.score + prior.to(self.score)
+        shares = probabilities(score, np.diff(self.first).tolist())
+        best = [best_choice(of_question, temperature) for of_question in shares]
+        return replace(self, score=score, probabilities=shares, best=best, prior=prior.to(score))
 
     @cached_property
     def _walks(self) -> dict[int, WalkDistribution]:

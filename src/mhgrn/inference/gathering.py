@@ -21,6 +21,7 @@ from mhgrn.inference.evidence import DIGITS, FUNCTION_WORDS, Evidence, EvidenceF
 from mhgrn.inference.notes import found_concepts
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.kg.sentences import fact_sentence
+from mhgrn.open.run import OpenRun
 from mhgrn.scoring import Scorer
 from mhgrn.subgraphs.extract import OTHER
 from mhgrn.text.encoder import TextEncoder
@@ -224,10 +225,11 @@ def evidence_of(
     choices: list[str] | None,
     budget: int,
     knowledge: Knowledge,
-    scorer: Scorer,
+    scorer: Scorer | OpenRun,
     read: Read | None,
     first_head: bool,
     weights: Weights = Weights(),
+    walks: Sequence[tuple[Fact, ...]] = (),
 ) -> Evidence:
     """The evidence for a question.
 
@@ -236,20 +238,21 @@ def evidence_of(
         choices: Its choices; None for an open question.
         budget: The largest number of tokens.
         knowledge: The graph.
-        scorer: The model and the text encoder.
+        scorer: The model and the text encoder; of an open question only the text encoder is used.
         read: The question and its choices as the model read them; None for an open question.
         first_head: As of :meth:`WalkDistribution.of`.
         weights: How the parts of a score are added up.
+        walks: Paths to answers of an open question, best first.
     """
-    graph, run = knowledge.graph, scorer.run
-    if read is None:
+    graph, run = knowledge.graph, scorer.run if isinstance(scorer, Scorer) else scorer
+    if read is None or isinstance(scorer, OpenRun):
         starts = set(knowledge.grounder.concepts(question))
-        ends, walks = starts, list[tuple[Fact, ...]]()
+        ends, walks = starts, [tuple(canonical(graph, fact) for fact in path) for path in walks]
         measures: dict[Fact, Measures] = {}
     else:
         named = found_concepts(graph, [str(i) for i in range(len(read.found))], read.found)
         starts, ends = set(named["question"]), {name for of_choice in named["choices"].values() for name in of_choice}
-        encoder = run.model.graph_encoder
+        encoder = scorer.run.model.graph_encoder
         uses = model_uses(read, first_head, encoder) if encoder.uses_graph else {}
         walks = best_walks(read, first_head) if encoder.uses_graph else []
         measures = {fact: Measures(uses=use) for fact, use in uses.items()}
@@ -270,7 +273,7 @@ def evidence_of(
     for fact, text in zip(promising, similarities(run.encoder, question, choices or [], list(sentence.values())), strict=True):
         measures[fact].text = text
     scores = rank(measures, weights)
-    if read is not None and run.model.graph_encoder.uses_graph:
+    if read is not None and isinstance(scorer, Scorer) and scorer.run.model.graph_encoder.uses_graph:
         best = sorted(scores, key=lambda fact: (-scores[fact], fact))[:REMOVED]
         for fact, effect in effects(scorer, read, best).items():
             measures[fact].effect = effect

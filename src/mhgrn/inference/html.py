@@ -21,6 +21,7 @@ MOST = 30  # choices
 ROLES = {"question": 0, "between": 1, "choice": 2}  # the columns of the picture, from left to right
 IN_COLUMN, MOST_EDGES = 9, 60  # concepts of a column, and facts of the picture
 SWEEPS = 12  # of the ordering of rows
+DRAWN = 6  # answers of a ranking whose paths are shown
 
 
 def answer_html(answer: "Answer", view: dict[str, Any] | None = None) -> str:
@@ -32,6 +33,12 @@ def answer_html(answer: "Answer", view: dict[str, Any] | None = None) -> str:
     """
     parts = [f"<p><b>{_text(answer.question)}</b></p>", _bars(answer)]
     paths = [path for path in answer.paths if path.facts]
+    ranked = [one.paths[0] for one in answer.ranking or () if one.paths and one.paths[0].facts][:DRAWN]
+    if answer.ranking is not None:
+        said = "".join(f"<li><b>{_text(label(path.entity))}</b>: {_text(str(path))}</li>" for path in ranked)
+        parts.append(f"<ul>{said}</ul>" if said else "")
+        shared = f"Path to the answers: {_text(answer.ranking.shared)}. " if answer.ranking.shared else ""
+        parts.append(f"<p>{shared}{answer.ranking.candidates:,} candidates.</p>")
     evidence = answer.evidence
     if evidence is not None:
         lines = evidence.lines(answer.choice, answer.probabilities[answer.choice])
@@ -41,11 +48,11 @@ def answer_html(answer: "Answer", view: dict[str, Any] | None = None) -> str:
             said = "".join(f"<li>{_text(' '.join(line.split()))}</li>" for line in indented)
             parts += [f"<p>{_sentence(rest.pop(0))}</p>", f"<ul>{said}</ul>"]
         parts += ["<p>", "<br>".join(_sentence(line) for line in rest), "</p>"]
-    elif paths:
+    elif paths and answer.ranking is None:
         said = "".join(f"<li>{_text(' '.join(path.sentences) or str(path))} <small>({_share(path)})</small></li>" for path in paths)
         parts.append(f"<ul>{said}</ul>")
     shown = [fact for path in paths for fact in path.facts] if evidence is None else [one.fact for one in evidence.facts]
-    view = view_of_paths(paths) if view is None else view
+    view = view_of_paths(ranked or paths) if view is None else view
     if view["edges"]:
         parts.append(picture(view, {tuple(fact) for fact in shown}))
     if evidence is None and answer.without_graph is not None:
@@ -57,11 +64,13 @@ def answer_html(answer: "Answer", view: dict[str, Any] | None = None) -> str:
 def _bars(answer: "Answer") -> str:
     rows = []
     ranked = sorted(answer.probabilities.items(), key=lambda item: -item[1])
+    chosen = {answer.choice, *((answer.ranking and answer.ranking.full) or ())}
     for choice, probability in ranked[:MOST]:
-        weight, color = ("bold", BLUE) if choice == answer.choice else ("normal", GRAY)
+        weight, color = ("bold", BLUE) if choice in chosen else ("normal", GRAY)
+        name = choice if answer.ranking is None else label(choice)
         bar = f'<div style="background: {color}; height: 1em; width: {100 * probability:.1f}%; min-width: 2px"></div>'
         rows.append(
-            f'<tr><td style="text-align: right; font-weight: {weight}">{_text(choice)}</td>'
+            f'<tr><td style="text-align: right; font-weight: {weight}">{_text(name)}</td>'
             f'<td style="width: 300px; text-align: left">{bar}</td><td>{probability:.1%}</td></tr>'
         )
     more = f"<p>and {len(ranked) - MOST} more choices</p>" if len(ranked) > MOST else ""

@@ -1,102 +1,208 @@
-"""Candidates for questions without choices, to be scored as choices by a run that was trained on choices."""
+"""Candidates for questions without choices, to be scored as choices by a run that was trained on choices.
 
-from collections.abc import Callable, Sequence
+Concepts are proposed by walks of at most two facts from the question's concepts, and by text. The last relation of a walk counts by
+how near the question is to the question templates of the schema: "Where …?" is near to "Where would you find it?", which asks for
+the tail of AtLocation. A walk of one fact counts more than one of two facts. A concept with many facts counts less. One that walks
+from several concepts of the question reach counts more, and so does one whose name is near to the question; one whose name repeats
+a word of the question counts less. The weights were chosen on dev questions of the starter set.
+"""
+
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional
 
 from mhgrn.errors import UserError
 from mhgrn.inference.answer import Answer
-from mhgrn.inference.asked import Asked, check_count
+from mhgrn.inference.asked import Asked, WrongOption, check_count
 from mhgrn.inference.ranking import RankedAnswer, Ranking
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.sentences import label
 from mhgrn.open.moves import Moves
 from mhgrn.open.recursion import Walker
-from mhgrn.open.topics import TopicFinder
+from mhgrn.open.topics import TopicFinder, plain_text
 from mhgrn.printing import shortened
 from mhgrn.questions.question import Question, checked_stem
 from mhgrn.text.encoder import TextEncoder
 
-HOPS = 2
-BY_WALKS = 200  # candidates whose names are compared with the question
+if TYPE_CHECKING:
+    from mhgrn.inference.answerer import QuestionAnswerer
+
+Floats = NDArray[np.float64]
+_WORD = re.compile(r"[^\W\d_]+")
+BY_WALKS = 1_000  # candidates whose names are compared with the question
 CHOICES = 30  # candidates that the model scores
+SHARPNESS = 10.0  # of the attention to relations: a cosine that is higher by 0.1 counts e times as much
+NEAR = 20.0  # a walk of one fact counts so many times as much as one of two facts
+NO_WALK = 0.03  # is added to the weight of the walks from each topic
+TEXT = 15.0  # weight of the cosine of question and name against the logarithm of the weight of walks
+REMEMBERED = 50_000  # names whose vectors are kept in memory
+REPEATED = 2.0  # a name that repeats a word of the question loses so much
+ASKED = "it"  # stands for the concept in a question template
+
+
+class Proposed(NamedTuple):
+    """Proposed concepts, best first."""
+
+    text: str  # of the question
+    names: list[str]
+    scores: list[float]  # of their walks, without the text
+
+
+def repeats(text: str, name: str) -> bool:
+    """Whether a name contains a word of the question of four letters or more.
+
+    >>> repeats("What do you use to open a locked door?", "doormat"), repeats("Where is a fish?", "sea")
+    (True, False)
+    """
+    words = {form for word in _WORD.findall(text.lower()) for form in (word, word.removesuffix("s")) if len(form) > 3}
+    return any(word in name.lower() for word in words)
 
 
 class Proposer:
-    """Proposes concepts as choices: those that most walks reach, of these those whose names are nearest to the question.
-
-    A walk weighs less the more facts its concepts have, so that hubs are not proposed for every question.
+    """Proposes concepts as choices.
 
     Args:
         graph: The graph.
+        encoder: The text encoder.
     """
 
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        self.graph, self.topics = graph, TopicFinder(graph)
+    def __init__(self, graph: KnowledgeGraph, encoder: TextEncoder) -> None:
+        self.graph, self.encoder, self.topics = graph, encoder, TopicFinder(graph)
+        self._vectors: dict[str, Tensor] = {}
+        self._lock = Lock()
 
     @cached_property
     def walker(self) -> Walker:
         return Walker(Moves.of(self.graph))
 
-    def propose(self, stem: str, encoder: TextEncoder) -> tuple[str, list[str]]:
-        """The text of the question, and the names of candidates, best first."""
+    @cached_property
+    def _templates(self) -> tuple[Tensor, list[list[int]]]:
+        """The vectors of all question templates, and the templates of each label."""
+        texts: dict[str, int] = {}
+        of_label: list[list[int]] = []
+        relations = self.graph.schema.relations
+        asked = [(one.ask_tail, "{head}") for one in relations] + [(one.ask_head, "{tail}") for one in relations]
+        for templates, gap in asked:
+            of_label.append([texts.setdefault(text.replace(gap, ASKED), len(texts)) for text in templates])
+        return self._embedded(list(texts)), of_label
+
+    def attention(self, question: Tensor) -> Tensor:
+        """How much each label counts as the last one of a walk, by the nearest question template. [R], sums to 1"""
+        vectors, of_label = self._templates
+        cosine = vectors @ question
+        nearest = torch.stack([cosine[numbers].max() if numbers else cosine.new_tensor(-1.0) for numbers in of_label])
+        return (SHARPNESS * nearest.double()).softmax(0)
+
+    def propose(self, stem: str) -> Proposed:
+        """Propose concepts for a question; there is at least one.
+
+        Raises:
+            UserError: The question names no concept of the graph, or walks reach none.
+        """
         found = self.topics.find(stem)
         if not found.concepts:
             raise UserError(f"the question {shortened(stem)} names no concept of the graph; give choices, or mark one: [concept].")
-        moves = self.walker.moves
-        attention = torch.full((1, HOPS, moves.labels), 1.0 / moves.labels, dtype=torch.float64)
-        reached = self.walker.reach([np.array(found.concepts)], attention)
-        if not len(reached.concepts):
+        text = plain_text(stem)
+        question = self._embedded([text])[0]
+        concepts, log_weight = self._walked(np.array(found.concepts), self.attention(question))
+        if not len(concepts):
             raise UserError(f"no concept can be reached from those of the question {shortened(stem)}; give choices.")
-        degree = np.diff(moves.ptr)[reached.concepts]
-        weight = reached.weights.sum(1).numpy() / np.sqrt(degree)
-        order = np.lexsort((reached.concepts, -weight))[:BY_WALKS]
-        names = [label(self.graph.name(int(concept))) for concept in reached.concepts[order]]
-        text = stem.replace("[", "").replace("]", "")
-        return text, nearest(text, list(dict.fromkeys(names)), encoder)
+        degree = np.diff(self.walker.moves.ptr)[concepts]
+        score = log_weight - np.log(degree) / 2
+        first = np.lexsort((concepts, -score))[:BY_WALKS]
+        names = [label(self.graph.name(int(concept))) for concept in concepts[first]]
+        walked = score[first] - REPEATED * np.array([repeats(text, name) for name in names])
+        promise = walked + TEXT * (self._named(names) @ question).double().numpy()
+        order = sorted(range(len(names)), key=lambda i: (-round(float(promise[i]), 6), names[i]))
+        best = {names[i]: float(walked[i]) for i in reversed(order)}  # of equal names the better concept
+        kept = list(dict.fromkeys(names[i] for i in order))[:CHOICES]
+        return Proposed(text, kept, [best[name] for name in kept])
+
+    def _walked(self, topics: NDArray[np.int64], last: Tensor) -> tuple[NDArray[np.int64], Floats]:
+        """The concepts that walks of one or two facts reach, other than topics, and the logarithm of the weights of these walks.
+
+        Logarithms are added over topics, so that a concept that walks from all topics reach is before one with many walks from one.
+        """
+        each, count = [topics[i : i + 1] for i in range(len(topics))], len(topics)
+        rows = last[None], torch.stack([torch.ones_like(last), last])
+        one, two = (self.walker.reach(each, of[None].expand(count, -1, -1)) for of in rows)
+        concepts = np.setdiff1d(two.concepts, topics)
+        weight = np.zeros((count, len(concepts)))
+        for found, length, factor in ((one, 0, NEAR), (two, 1, 1.0)):
+            kept = np.isin(found.concepts, concepts)
+            of_topic = np.repeat(np.arange(count), np.diff(found.ptr))[kept]
+            place = np.searchsorted(concepts, found.concepts[kept])
+            weight[of_topic, place] += factor * found.weights[:, length].numpy()[kept]
+        return concepts, np.log(weight + NO_WALK).sum(0)
+
+    def _embedded(self, texts: Sequence[str]) -> Tensor:
+        return functional.normalize(self.encoder.embed_all(list(texts), "encoding candidates"), dim=1)
+
+    def _named(self, names: Sequence[str]) -> Tensor:
+        """The vectors of names, which are kept in memory."""
+        with self._lock:
+            known = self._vectors
+            new = [name for name in dict.fromkeys(names) if name not in known]
+            if len(known) + len(new) > REMEMBERED:
+                known.clear()
+                new = list(dict.fromkeys(names))
+            if new:
+                known.update(zip(new, self._embedded(new), strict=True))
+            return torch.stack([known[name] for name in names])
 
 
 def rank_proposed(
+    qa: "QuestionAnswerer",
     proposer: Proposer,
-    encoder: TextEncoder,
-    answer_all: Callable[[Sequence[Asked]], list[Answer]],
     question: str,
     n: int,
     paths: int,
+    effects: bool = True,
+    abstain_below: float | None = None,
 ) -> Answer:
     """Answer a question without choices: score the proposed concepts as choices.
 
+    The probability is the softmax of the model's score plus the score of the proposal's walks, which no removed fact changes.
+
     Args:
+        qa: Scores choices.
         proposer: Proposes concepts.
-        encoder: The text encoder of the run.
-        answer_all: Answers questions with choices.
         question: The question.
         n: Number of answers.
-        paths: Number of paths to the best answer.
+        paths: Number of paths to each answer.
+        effects: Find the smallest set of facts that carries the first answer.
+        abstain_below: The answer says that it is not sure enough if its probability among the proposed ones is lower than this.
     """
     check_count("n", n)
-    stem, names = proposer.propose(checked_stem(question), encoder)
-    if len(names) < 2:
-        raise UserError(f"only {shortened(names[0])} can be reached from the concepts of the question; give choices.")
-    found = answer_all([Asked(Question.asked(stem, names), paths=paths, effects=False)])[0]
-    order = sorted(found.probabilities.items(), key=lambda item: -item[1])[:n]
-    ranking = [RankedAnswer(name, share, found.paths if name == found.choice else []) for name, share in order]
-    note = f"this run was trained on choices: {len(names)} concepts were proposed by walks and names, and scored as choices."
-    return replace(found, probabilities=dict(order), notes=[note], ranking=Ranking(ranking, len(names)))
+    found = proposer.propose(checked_stem(question))
+    if len(found.names) < 2:
+        raise UserError(f"only {shortened(found.names[0])} can be reached from the concepts of the question; give choices.")
+    read = qa.read([Asked(Question.asked(found.text, found.names), paths=paths, effects=effects, abstain_below=abstain_below)])
+    read = read.with_prior(torch.tensor(found.scores), qa.scorer.temperature)
+    answer = qa.answers_of(read)[0]
+    order = sorted(answer.probabilities.items(), key=lambda item: -item[1])[:n]
+    number = {name: i for i, name in enumerate(answer.probabilities)}
+    ranking = [
+        RankedAnswer(name, share, answer.paths if name == answer.choice else qa.paths_of(read, 0, number[name]))
+        for name, share in order
+    ]
+    note = f"this run was trained on choices: {len(found.names)} concepts were proposed by walks and text, and scored as choices;"
+    note += " both count."
+    ranked = Ranking(ranking, len(found.names))
+    return replace(answer, probabilities=dict(order), notes=[note, *answer.notes], ranking=ranked)
 
 
-def refuse_changes(facts: Sequence[object]) -> None:
-    """Refuse facts to add or to leave out, which questions without choices do not support."""
-    if facts:
-        raise UserError("facts can be added or left out only for questions with choices; give choices.")
-
-
-def nearest(stem: str, names: Sequence[str], encoder: TextEncoder) -> list[str]:
-    """The names that are nearest to the question by the text encoder, nearest first."""
-    vectors = functional.normalize(encoder.embed_all([stem, *names], "encoding candidates"), dim=1)
-    order = (vectors[1:] @ vectors[0]).argsort(descending=True, stable=True)[:CHOICES]
-    return [names[int(place)] for place in order]
+def refuse_without_choices(**options: object) -> None:
+    """Refuse options that are for questions with choices."""
+    for name, value in options.items():
+        if value:
+            raise WrongOption(name, f"{name} is for questions with choices; give choices.")

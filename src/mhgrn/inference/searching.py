@@ -184,7 +184,9 @@ def fact_gradients(masks: FactMasks, keep: Mask) -> Floats:
     batch = graphs.batch
     weight = torch.ones(batch.edge_index.shape[1], dtype=torch.double, device=scorer.device, requires_grad=True)
     with torch.enable_grad():
-        score = scorer(text, Graphs(batch.with_edge_weight(weight), graphs.features)).score.double().view(-1, len(choices))
+        flat = scorer(text, Graphs(batch.with_edge_weight(weight), graphs.features)).score.double()
+        flat = flat if read.prior is None else flat + read.prior[statements].double()  # the derivative of a log odds depends on it
+        score = flat.view(-1, len(choices))
         logit = score[:, 0] - score[:, 1:].logsumexp(1)
         if not logit.requires_grad:  # no edge reaches a score
             return np.zeros(keep.shape)

@@ -62,7 +62,7 @@ def view_of(read: Read, q: int, facts: Sequence[Fact], encoder: GraphEncoder, fi
     place = {concept: number for number, concept in enumerate(order[:MOST_NODES])}
     among = [edge for edge in edges if edge[0] in place and edge[2] in place]
     kept = sorted(among, key=lambda edge: (edge not in shown, -edges[edge], edge))[:MOST_EDGES]
-    added = _added(graph)
+    added = added_edges(graph)
     return {
         "nodes": [
             {"name": graph.name(c), "label": label(graph.name(c)), "role": roles[c], "choices": sorted(owners[c])} for c in place
@@ -103,7 +103,7 @@ def _named(graph: KnowledgeGraph, edge: Edge) -> Fact:
     return Fact(graph.name(edge[0]), graph.schema.relations[edge[1]].name, graph.name(edge[2]))
 
 
-def _added(graph: KnowledgeGraph) -> set[Edge]:
+def added_edges(graph: KnowledgeGraph) -> set[Edge]:
     """The facts that were added to the graph for this question."""
     if not isinstance(graph, ExtendedGraph):
         return set()

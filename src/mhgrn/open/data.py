@@ -175,7 +175,7 @@ def prepare_open(
     finder = TopicFinder(graph, marks)
     found = [finder.find_known(question.stem) for question in track(asked, "finding topics")]
     topics = [np.array(one.concepts, dtype=np.int64) for one in found]
-    answers = [_concepts(question.answers, graph, finder) for question in asked]
+    answers = [answer_concepts(question.answers, graph, finder) for question in asked]
     rows = [
         {"id": question.id, "question": question.stem, "text": one.text, "answers": list(question.answers)}
         for question, one in zip(asked, found, strict=True)
@@ -208,7 +208,7 @@ def prepare_open(
     return OpenData.load(folder)
 
 
-def _concepts(names: Sequence[str], graph: KnowledgeGraph, finder: TopicFinder) -> Ints:
+def answer_concepts(names: Sequence[str], graph: KnowledgeGraph, finder: TopicFinder) -> Ints:
     """The concepts with these names. A name that is not one stands for the only concept that grounding finds in it, if any."""
     found = set()
     for name in names:

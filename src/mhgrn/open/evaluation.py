@@ -1,6 +1,6 @@
 """Measures of rankings: hits, mean reciprocal rank, and F1 of the set of answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -85,8 +85,17 @@ def split_ranking(ranked: Ranked) -> list[tuple[Array, Array]]:
     return [(ranked.reached.concepts[a:b], scores[a:b]) for a, b in pairwise(ptr.tolist())]
 
 
-def evaluate_open(run: OpenRun, data: OpenData, split: str, label: str | None = None) -> dict[str, Any]:
+def evaluate_open(
+    run: OpenRun, data: OpenData, split: str, label: str | None = None, seen: Callable[[Array, Array, Array], None] | None = None
+) -> dict[str, Any]:
     """Measure a run on a split of open questions.
+
+    Args:
+        run: The run.
+        data: Prepared open questions.
+        split: Its split.
+        label: Of the progress bar. By default the folder of the run.
+        seen: Called with the candidates, scores and right answers of each question.
 
     Returns:
         ``split``, ``questions`` (their number), ``hits_at_1``, ``hits_at_10``, ``mrr``, ``set_f1``, ``set_exact`` and
@@ -96,13 +105,15 @@ def evaluate_open(run: OpenRun, data: OpenData, split: str, label: str | None = 
         raise UserError(f"{data.folder} was prepared from another graph than the run's; prepare the questions again.")
     numbers = data.answered_split(split)
     run.model.eval()
-    bias = float(run.model.bias.detach()) if run.gives_sets else None
+    bias = run.set_bias
     texts, topics = [data.texts[q] for q in numbers], [data.topics[q] for q in numbers]
     run.vectors(texts, keep=True)  # many questions have the same pattern, which is encoded once
     rows, reached = [], 0
     found = ranked_batches(run, topics, texts, f"{run.folder}" if label is None else label)
     for q, (concepts, scores) in zip(numbers, found, strict=True):
         answers = data.answers[q]
+        if seen is not None:
+            seen(concepts, scores, answers)
         missing = max(0, len(data.questions[q].answers) - len(answers)) if not len(answers) else 0
         rows.append(measures(concepts, scores, answers if not missing else np.array([-1]), chosen_set(concepts, scores, bias)))
         reached += bool(np.isin(answers, concepts).any())

@@ -32,7 +32,9 @@ class WalkWeights(NamedTuple):
     transition: Array | None  # [R, R]
 
 
-def best_walks(moves: Moves, options: WalkOptions, weights: WalkWeights, answer: int, count: int) -> list[BestWalk]:
+def best_walks(
+    moves: Moves, options: WalkOptions, weights: WalkWeights, answer: int, count: int, back: Moves | None = None
+) -> list[BestWalk]:
     """The walks of largest weight into an answer that visit no concept twice, best first.
 
     The search goes backwards from the answer and always extends the beginning with the largest possible weight: the weight of what
@@ -44,9 +46,12 @@ def best_walks(moves: Moves, options: WalkOptions, weights: WalkWeights, answer:
         weights: The weights of walks.
         answer: The concept that walks end in.
         count: The number of walks.
+        back: The reverses of all moves, if ``moves`` does not have them itself.
     """
     bounds = _best_weights(moves, options, weights)
     reverse, most = moves.relations, _most(weights)
+    topics, degree = set(weights.topics.tolist()), np.diff(moves.ptr)
+    back = moves if back is None else back
     queue: list[tuple[float, int, float, int, list[int], list[int]]] = []
     for k in range(1, len(weights.lengths) + 1):
         bound = float(weights.lengths[k - 1] * bounds[k][answer])
@@ -61,10 +66,12 @@ def best_walks(moves: Moves, options: WalkOptions, weights: WalkWeights, answer:
             found.append(BestWalk(-bound, nodes, labels))
             continue
         first = nodes[0]
-        for move in range(int(moves.ptr[first]), int(moves.ptr[first + 1])):
-            before, label = int(moves.target[move]), (int(moves.label[move]) + reverse) % (2 * reverse)
+        for move in range(int(back.ptr[first]), int(back.ptr[first + 1])):
+            before, label = int(back.target[move]), (int(back.label[move]) + reverse) % (2 * reverse)
             reach = float(bounds[hop - 1][before])
             if reach <= 0 or before in nodes:
+                continue
+            if options.max_degree and degree[before] > options.max_degree and before not in topics:
                 continue
             weight = suffix * float(weights.relations[hop - 1, label])
             if weights.transition is not None and labels:
@@ -115,8 +122,10 @@ def facts_of_walk(walk: BestWalk, graph: KnowledgeGraph) -> list[Fact]:
 
 def follow(moves: Moves, options: WalkOptions, topics: Array, labels: Sequence[int]) -> Array:
     """The concepts that a relation path leads to from the topics, ascending: the enumeration of the path."""
-    here = np.unique(topics)
+    here, degree = np.unique(topics), np.diff(moves.ptr)
     for label in labels:
+        if options.max_degree:
+            here = here[(degree[here] <= options.max_degree) | np.isin(here, topics)]
         rows = [moves.target[moves.ptr[i] : moves.ptr[i + 1]][moves.label[moves.ptr[i] : moves.ptr[i + 1]] == label] for i in here]
         here = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *rows]).astype(np.int64))
         if not options.returns:

@@ -92,7 +92,15 @@ class OpenModel(nn.Module):
         transition = None if self.tau is None else self.tau.double().exp()
         return Attended(delta.contiguous(), self.length(hidden).double().softmax(-1), transition)
 
-    def rank(self, walker: Walker, topics: Sequence[Array], vectors: Tensor, nodes: "Nodes", prune: bool = True) -> Ranked:
+    def rank(
+        self,
+        walker: Walker,
+        topics: Sequence[Array],
+        vectors: Tensor,
+        nodes: "Nodes",
+        prune: bool = True,
+        attended: Attended | None = None,
+    ) -> Ranked:
         """Score the concepts that walks from the topics reach.
 
         Args:
@@ -101,8 +109,9 @@ class OpenModel(nn.Module):
             vectors: The vectors of the questions. [Q, width]
             nodes: What is known about the concepts of the graph.
             prune: Do not follow relations with less attention than ``open.min_attention``.
+            attended: The attention of the questions, if it is known.
         """
-        attended = self.attend(vectors, prune)
+        attended = self.attend(vectors, prune) if attended is None else attended
         reached = walker.reach(topics, attended.relations, attended.transition)
         question = torch.from_numpy(np.repeat(np.arange(len(topics)), np.diff(reached.ptr)))
         weight = reached.by_lengths(attended.lengths)

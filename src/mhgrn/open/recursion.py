@@ -109,9 +109,17 @@ class Walker:
     """
 
     def __init__(self, moves: Moves, options: WalkOptions = WalkOptions()) -> None:
-        self.moves, self.options = moves, options
+        self.moves, self.options, self._most = moves, options, len(moves)
         self._graph = WalkGraph(moves.ptr, moves.target, moves.label)
         self._pools: dict[tuple[int, int], Pool[_Scratch]] = {}
+
+    def on(self, moves: Moves) -> "Walker":
+        """A walker on moves between at most as many concepts, which shares the working memory of this one."""
+        if len(moves) > self._most:
+            raise ValueError(f"{len(moves)} concepts are more than {self._most}.")
+        other = Walker(moves, self.options)
+        other._most, other._pools = self._most, self._pools
+        return other
 
     def reach(self, topics: Sequence[Array], attention: Tensor, transition: Tensor | None = None) -> Reached:
         """Weigh all walks of at most K moves from the topics of Q questions. All topics of a question weigh the same.
@@ -136,7 +144,7 @@ class Walker:
         return Reached(ptr, together, weights, left_out)
 
     def _pool(self, hops: int, columns: int) -> Pool[_Scratch]:
-        return self._pools.setdefault((hops, columns), Pool(lambda: _Scratch(len(self.moves), hops, columns)))
+        return self._pools.setdefault((hops, columns), Pool(lambda: _Scratch(self._most, hops, columns)))
 
     def _walk(self, scratch: _Scratch, topics: Array, attention: Array, transition: Array) -> int:
         start = np.full(len(topics), 1.0 / max(1, len(topics)))

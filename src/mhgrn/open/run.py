@@ -1,7 +1,7 @@
 """A trained run that answers open questions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from mhgrn.calibration import Calibration
 from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.features import NameFeatures
@@ -24,7 +25,7 @@ from mhgrn.open.recursion import Walker
 from mhgrn.open.topics import TopicFinder
 from mhgrn.printing import shortened
 from mhgrn.progress import say
-from mhgrn.runs import FORMAT, MARKER, WEIGHTS, checked_about, find_encoder, find_graph, restored_config
+from mhgrn.runs import FORMAT, MARKER, WEIGHTS, checked_about, find_encoder, find_graph, restored_config, stored_calibration
 from mhgrn.text.encoder import TextEncoder
 
 
@@ -48,6 +49,7 @@ class OpenRun:
         graph: The knowledge graph.
         encoder: The text encoder.
         model: The model.
+        calibration: The temperature of its scores, and what sets with a coverage need; None: temperature 1.
     """
 
     folder: Path
@@ -56,6 +58,7 @@ class OpenRun:
     graph: KnowledgeGraph
     encoder: TextEncoder
     model: OpenModel
+    calibration: Calibration | None = None
     _vectors: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -70,10 +73,10 @@ class OpenRun:
         """Load a run; see :meth:`mhgrn.Run.load`."""
         folder = Path(folder)
 
-        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor]]:
-            return checked_about(stored), stored.tensors(WEIGHTS)
+        def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor], Calibration | None]:
+            return checked_about(stored), stored.tensors(WEIGHTS), stored_calibration(stored)
 
-        about, tensors = read_folder(folder, MARKER, "run", FORMAT, read)
+        about, tensors, calibration = read_folder(folder, MARKER, "run", FORMAT, read)
         config = restored_config(folder, about)
         if config.task != "open":
             raise UserError(f"{folder} was trained on questions with choices, not with task=open.")
@@ -82,7 +85,7 @@ class OpenRun:
         model = OpenModel(config.open, text.width, 2 * len(graph.schema))
         check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
         model.load_state_dict(tensors)
-        return cls(folder, about, config, graph, text, model.eval())
+        return cls(folder, about, config, graph, text, model.eval(), calibration)
 
     def save(self, metrics: dict[str, Any]) -> None:
         """Write the weights and the description."""
@@ -99,6 +102,16 @@ class OpenRun:
         """Whether the model was trained to tell the right answers of a question from all others, not only to rank them."""
         return bool(self.about["data"].get("sets", False))
 
+    @property
+    def set_bias(self) -> float | None:
+        """A candidate with σ(score + bias) ≥ 1/2 is in the set of answers; None if the model only ranks."""
+        return float(self.model.bias.detach()) if self.gives_sets else None
+
+    @property
+    def temperature(self) -> float:
+        """Scores are divided by it before they become a confidence."""
+        return 1.0 if self.calibration is None else self.calibration.temperature
+
     def find_data(self) -> OpenData:
         """Load the prepared questions that the run was trained on."""
         stored, fingerprint = self.about["data"].get("folder", ""), self.about["data"].get("fingerprint")
@@ -108,6 +121,15 @@ class OpenRun:
                 say(f"note: the data at {data.folder} has changed since {self.folder} was trained on it.")
             return data
         raise UserError(f"the data of {self.folder} was at {shortened(Path(stored))}, which does not exist; name it with --data.")
+
+    def with_facts(self, facts: Sequence[tuple[str, str, str]]) -> "OpenRun":
+        """The same model on the graph with some more facts. The graph itself does not change."""
+        other = replace(self, graph=self.graph.with_facts(facts))
+        if self.model.names is not None:  # only the names of new concepts are encoded
+            names = torch.cat([self.nodes.names, _name_vectors(other, torch.arange(len(self.graph), len(other.graph)))])
+            types = self.nodes.types if self.model.types is None else node_types(other.walker.moves)
+            other.__dict__["nodes"] = Nodes(names, types)
+        return other
 
     @cached_property
     def walker(self) -> Walker:
@@ -122,10 +144,7 @@ class OpenRun:
         """What the scores read about all concepts."""
         names, types = torch.zeros(0, 0), torch.zeros(0, 0)
         if self.model.names is not None:
-            concepts = torch.arange(len(self.graph))
-            features = NameFeatures(self.graph, self.encoder)
-            features.require_and_keep(concepts.numpy())
-            names = features.rows(concepts)
+            names = _name_vectors(self, torch.arange(len(self.graph)))
         if self.model.types is not None:
             types = node_types(self.walker.moves)
         return Nodes(names, types)
@@ -142,3 +161,9 @@ class OpenRun:
         if keep:
             self._vectors |= found
         return torch.stack([found[text] if text in found else self._vectors[text] for text in texts])
+
+
+def _name_vectors(run: OpenRun, concepts: Tensor) -> Tensor:
+    features = NameFeatures(run.graph, run.encoder)
+    features.require_and_keep(concepts.numpy())
+    return features.rows(concepts)

@@ -39,6 +39,15 @@ def masked(stem: str) -> str:
     return _MARKED.sub(lambda match: PLACEHOLDER if match[1].strip() else match[0], stem)
 
 
+def plain_text(stem: str) -> str:
+    """The question without the brackets of marked names.
+
+    >>> plain_text("who directed the films that [Joe Thomas] acted in")
+    'who directed the films that Joe Thomas acted in'
+    """
+    return _MARKED.sub(lambda match: match[1], stem)
+
+
 class TopicFinder:
     """Finds the topics of questions.
 

@@ -15,7 +15,6 @@ from starlette.staticfiles import StaticFiles
 from mhgrn.errors import UserError
 from mhgrn.serve import schemas
 from mhgrn.serve.errors import JsonResponse, failure, invalid, wrong
-from mhgrn.serve.examples import EXAMPLES
 from mhgrn.serve.gate import GONE, Gate, Observe, queue_full
 from mhgrn.serve.models import LONGEST_LISTED
 from mhgrn.serve.queue import DeadlinePassed, Job, QueueFull
@@ -57,7 +56,7 @@ def create_app(service: Service) -> FastAPI:
     """Make the application of a service."""
     app = FastAPI(
         title="mhgrn",
-        summary="Answers to multiple-choice questions, with the facts behind them.",
+        summary="Answers to questions with and without choices, with the facts behind them.",
         version="1",
         docs_url=None,
         redoc_url=None,
@@ -218,9 +217,10 @@ def _add_looking_up(app: FastAPI, service: Service) -> None:
         return JsonResponse({"models": [one.about() for one in service.models.values()], "limits": limits})
 
     @app.get("/v1/examples", responses={200: {"model": schemas.ExamplesBody}, **PROBLEMS}, tags=["service"])
-    async def examples() -> Response:
+    def examples() -> Response:
         """Questions to begin with."""
-        return JsonResponse({"examples": [{"question": question, "choices": list(choices)} for question, choices in EXAMPLES]})
+        _check_ready(service)
+        return JsonResponse({"examples": service.model(None).examples()})
 
 
 def _add_status(app: FastAPI, service: Service) -> None:

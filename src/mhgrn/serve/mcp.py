@@ -31,8 +31,8 @@ MOST_HOPS = 4
 LISTED = 20  # facts and paths unless asked for more
 
 INSTRUCTIONS = (
-    "A knowledge graph of everyday facts and a model that answers multiple-choice questions with it. Use `evidence` to get facts"
-    " for any question, `ask` to choose among given choices, `facts_about` and `paths_between` to look into the graph."
+    "A knowledge graph and a model that answers questions with it. Use `evidence` to get facts for any question, `ask` to choose"
+    " among given choices or, without choices, to rank concepts, `facts_about` and `paths_between` to look into the graph."
 )
 
 Asked = Annotated[str, Field(min_length=1, max_length=LIMITS.question, pattern=r"\S", description="the question")]
@@ -45,7 +45,7 @@ Listed = Annotated[int, Field(ge=1, le=LONGEST_LIST, description="largest number
 
 def create_server(qa: QuestionAnswerer) -> MCPServer[Any]:
     """The server of one model. Tools compute one at a time, in a thread, so that the server answers other messages meanwhile."""
-    graph = qa.run.graph
+    graph = qa.graph
     server: MCPServer[Any] = MCPServer("mhgrn", instructions=INSTRUCTIONS, version=version("mhgrn"), log_level="WARNING")
     limiter = anyio.CapacityLimiter(1)
 
@@ -58,11 +58,16 @@ def create_server(qa: QuestionAnswerer) -> MCPServer[Any]:
     @server.tool()
     async def ask(
         question: Asked,
-        choices: Annotated[list[Choice], Field(min_length=2, max_length=LIMITS.choices, description="two or more distinct texts")],
+        choices: Annotated[
+            list[Choice] | None,
+            Field(min_length=2, max_length=LIMITS.choices, description="two or more distinct texts; none: concepts are ranked"),
+        ] = None,
         paths: Annotated[int, Field(ge=1, le=LIMITS.paths, description="number of paths to show")] = 3,
+        n: Annotated[int, Field(ge=1, le=LIMITS.ranked, description="number of answers to a question without choices")] = 10,
     ) -> dict[str, Any]:
-        """Answer a multiple-choice question: the probability of each choice, and the facts of the graph behind the answer."""
-        return await computed(lambda: qa.ask(question, choices, paths=paths).to_dict())
+        """Answer a question with the facts of the graph behind the answer: the probability of each choice, or without choices a
+        ranking of concepts. Brackets in a question without choices mark the concept to start from: who directed [Titanic]"""
+        return await computed(lambda: qa.ask(question, choices, paths=paths, n=n).to_dict())
 
     @server.tool()
     async def evidence(

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
 from mhgrn.inference import Asked, QuestionAnswerer
+from mhgrn.inference.open import OpenAnswerer
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import STATEMENT_PLACEHOLDER
 from mhgrn.kg.sentences import label
 from mhgrn.kg.stated import stated
+from mhgrn.open.run import OpenRun, is_open_run
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run
 from mhgrn.serve.examples import EXAMPLES
@@ -25,6 +27,7 @@ from mhgrn.starter import find_run
 from mhgrn.text.packed import TextPrecision
 
 LONGEST_LISTED = 1_000  # facts of a concept, and concepts of a completion
+MEASURES = ("accuracy", "hits_at_10", "mrr", "set_f1")  # ends of the names of what a run stores about its dev questions
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,17 @@ class ServedModel:
 
     @property
     def graph(self) -> KnowledgeGraph:
-        return self.qa.run.graph
+        return self.qa.graph
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the model answers questions without choices only."""
+        return isinstance(self.qa, OpenAnswerer)
+
+    def without_folders(self, message: str) -> str:
+        """A message that names no folder of this machine."""
+        run = self.qa.open_run if isinstance(self.qa, OpenAnswerer) else self.qa.run
+        return message.replace(f" {self.graph.folder}", "").replace(str(run.folder), self.name)
 
     @cached_property
     def _fact_counts(self) -> NDArray[np.int64]:
@@ -47,6 +60,10 @@ class ServedModel:
 
     def warm(self) -> None:
         """Answer a few questions in every way, so that nothing is loaded or compiled while somebody waits."""
+        self.concepts("a", 1)
+        if isinstance(self.qa, OpenAnswerer):
+            self._warm_open(self.qa)
+            return
         asked = [Question.asked(question, choices) for question, choices in EXAMPLES[:3]]
         self.qa.answer_all([Asked(question, subgraph=True, contrast=question.choices[-1]) for question in asked])
         one = self.qa.answer_all([Asked(asked[0])])[0]
@@ -56,7 +73,25 @@ class ServedModel:
         self.qa.answer_all([Asked(asked[0], graph=False)])
         with suppress(UserError):  # the graph may have none of the example's concepts
             self.qa.rank(asked[0].stem)
-        self.concepts("a", 1)
+
+    def _warm_open(self, qa: OpenAnswerer) -> None:
+        head = self.graph.name(int(np.argmax(np.diff(self.graph.head_ptr) > 0)))
+        fact = self.graph.facts_of(head)[0]
+        for changes in ({}, {"without": [tuple(fact)]}, {"facts": [("warm", fact.relation, head)]}):
+            with suppress(UserError):  # nothing may be left without the fact
+                qa.ask(f"What about [{head}]?", n=2, paths=1, subgraph=True, **changes)  # type: ignore[arg-type]
+
+    def examples(self) -> list[dict[str, Any]]:
+        """Questions to begin with: those of the built-in model, or dev questions of a model without choices."""
+        if not isinstance(self.qa, OpenAnswerer):
+            return [{"question": question, "choices": list(choices)} for question, choices in EXAMPLES]
+        try:
+            data = self.qa.open_run.find_data()
+        except UserError:  # the data is not on this machine
+            return []
+        numbers = data.splits.get("dev") or data.splits.get("train") or range(0)
+        by_text = {data.texts[q]: data.questions[q].stem for q in numbers if len(data.topics[q])}
+        return [{"question": stem, "choices": []} for stem in list(by_text.values())[: len(EXAMPLES)]]
 
     def concepts(self, prefix: str, limit: int) -> list[dict[str, Any]]:
         """The concepts whose names begin with a text, those with most facts first."""
@@ -85,12 +120,14 @@ class ServedModel:
 
     def about(self) -> dict[str, Any]:
         """What is known about the model. Folders are not named."""
-        run = self.qa.run
+        qa = self.qa
+        run: Run | OpenRun = qa.open_run if isinstance(qa, OpenAnswerer) else qa.run
         training = run.config.used()["training"]
         metrics = run.about.get("metrics", {})
         data = Path(run.about["data"].get("folder") or "").name
         return {
             "name": self.name,
+            "task": "open" if self.is_open else "choices",
             "encoder": Path(run.config.text.encoder).name,
             "text_precision": run.encoder.precision,
             "graph": {
@@ -99,10 +136,10 @@ class ServedModel:
                 "relations": len(run.graph.schema),
                 "fingerprint": run.graph.fingerprint,
             },
-            "graph_encoder": run.config.graph_encoder,
+            "graph_encoder": "walks on the whole graph" if self.is_open else run.config.graph_encoder,
             "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
             "training": json.loads(json.dumps({"data": data, "epoch": metrics.get("epoch"), **training})),
-            "accuracy": {name: float(value) for name, value in metrics.items() if name.endswith("accuracy")},
+            "accuracy": {name: float(value) for name, value in metrics.items() if name.endswith(MEASURES)},
         }
 
 
@@ -116,6 +153,10 @@ def load_models(
         number = 2
         while name in found:
             name, number = f"{first}-{number}", number + 1
-        found[name] = ServedModel(name, QuestionAnswerer(Run.load(find_run(run)), device, text_memory, text_precision))
+        place = find_run(run)
+        if is_open_run(place):
+            found[name] = ServedModel(name, OpenAnswerer(OpenRun.load(place), text_precision))
+        else:
+            found[name] = ServedModel(name, QuestionAnswerer(Run.load(place), device, text_memory, text_precision))
         found[name].warm()
     return found

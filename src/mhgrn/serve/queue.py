@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition, Thread
+from typing import Any
 
 from mhgrn.errors import UserError
 from mhgrn.inference import Answer, Asked, WrongOption
@@ -32,11 +33,10 @@ class DeadlinePassed(Exception):
 
 @dataclass(frozen=True)
 class AskedOpenly:
-    """A question without choices: concepts of the graph are ranked."""
+    """A question without choices, with the options of :meth:`QuestionAnswerer.rank` or :meth:`OpenAnswerer.ask`."""
 
     question: str
-    n: int
-    paths: int
+    options: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -60,9 +60,10 @@ class Job:
         if isinstance(asked, Asked):
             return qa.answer_all([asked])[0]
         try:
-            return qa.rank(asked.question, asked.n, asked.paths)
+            return qa.rank(asked.question, **asked.options)
         except UserError as error:
-            raise WrongOption("question", str(error)) from None
+            option = error.option if isinstance(error, WrongOption) else "question"
+            raise WrongOption(option, self.model.without_folders(str(error))) from None
 
     def _set(self, result: bytes | Exception) -> None:
         if self.future.done():

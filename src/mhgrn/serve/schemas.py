@@ -26,7 +26,7 @@ class AskBody(_Body):
     question: str = Field(min_length=1, max_length=LIMITS.question, pattern=r"\S", examples=["Where would a child sit at a desk?"])
     choices: Annotated[list[Choice], Field(min_length=2, max_length=LIMITS.choices)] | None = Field(
         None,
-        description="distinct texts; null: concepts of the graph are ranked, without changes of the graph",
+        description="distinct texts; null: concepts of the graph are ranked. A model with task open takes no choices",
         examples=[["schoolroom", "patio", "bus"]],
     )
     n: int = Field(10, ge=1, le=LIMITS.ranked, description="number of answers to a question without choices")
@@ -129,12 +129,17 @@ class EvidenceSetBody(BaseModel):
     answer_without: str
     answer_without_graph: str
     summary: str
+    is_reached: bool | None = Field(None, description="question without choices: a walk leads to the answer without these facts")
+    is_answer: bool | None = Field(None, description="question without choices: it is an answer without these facts")
 
 
 class RankedPathBody(BaseModel):
     text: str
+    facts: list[list[str]]
     share: float
     sentences: list[str]
+    without: list[float] | None = Field(description="the answer's probability without each fact")
+    without_path: float | None = Field(description="the answer's probability without all of the path's facts")
 
 
 class RankedAnswerBody(BaseModel):
@@ -146,6 +151,8 @@ class RankedAnswerBody(BaseModel):
 class RankingBody(BaseModel):
     answers: list[RankedAnswerBody]
     candidates: int = Field(description="number of concepts that were ranked")
+    shared_path: str | None = Field(None, description="the relation path to the answers, in words")
+    set: list[str] | None = Field(None, description="the complete set of answers, if the model gives sets")
 
 
 class AnswerBody(BaseModel):
@@ -153,7 +160,7 @@ class AnswerBody(BaseModel):
 
     question: str
     choice: str
-    confidence: float = Field(description="the probability of the choice")
+    confidence: float = Field(description="the probability that the choice is right")
     probabilities: dict[str, float]
     paths: list[PathBody]
     concepts: dict[str, Any]
@@ -216,6 +223,7 @@ class RelationsBody(BaseModel):
 
 class ModelBody(BaseModel):
     name: str
+    task: Literal["choices", "open"] = Field(description="open: the model answers questions without choices only")
     encoder: str
     text_precision: str
     graph: dict[str, Any]

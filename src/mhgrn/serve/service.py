@@ -18,7 +18,8 @@ from mhgrn.serve.schemas import AskBody
 from mhgrn.serve.settings import ServeSettings
 
 Load = Callable[[], Mapping[str, ServedModel]]
-WITH_CHOICES = ("facts", "without", "graph", "subgraph", "contrast", "abstain_below", "coverage")  # not without choices
+RANKED = ("n", "paths", "effects")  # options of questions without choices
+RANKED_OPENLY = (*RANKED, "facts", "without", "subgraph", "abstain_below", "coverage")  # … for a model that is trained on them
 
 
 class Service:
@@ -76,18 +77,22 @@ class Service:
             UserError: It is not a question.
         """
         deadline = time.monotonic() + self.settings.deadline
-        return Job(self.model(body.model), _asked(body), deadline, asyncio.get_running_loop().create_future())
+        model = self.model(body.model)
+        return Job(model, _asked(body, model.is_open), deadline, asyncio.get_running_loop().create_future())
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self.worker.submit(jobs)
 
 
-def _asked(body: AskBody) -> Asked | AskedOpenly:
+def _asked(body: AskBody, is_open: bool) -> Asked | AskedOpenly:
     if body.choices is None:
-        for name in WITH_CHOICES:
+        taken = RANKED_OPENLY if is_open else RANKED
+        for name in set(AskBody.model_fields) - {"question", "choices", "model", "by", *taken}:
             if getattr(body, name) != AskBody.model_fields[name].default:
-                raise WrongOption(name, f"{name} is for questions with choices; give choices.")
-        return AskedOpenly(body.question, body.n, body.paths)
+                raise WrongOption(name, f"{name} is for questions with choices; {'remove it' if is_open else 'give choices'}.")
+        return AskedOpenly(body.question, body.model_dump(include=set(taken)))
+    if is_open:
+        raise WrongOption("choices", "this model answers questions without choices; leave the choices out.")
     options: dict[str, Any] = body.model_dump(exclude={"question", "choices", "model", "n"})
     try:
         question = Question.asked(body.question, body.choices)

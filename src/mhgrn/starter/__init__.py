@@ -227,7 +227,7 @@ def load(
     device = find_device(device)
     check_precision(text_precision)
     if is_open_run(place := find_run(run, allow_download)):
-        return OpenAnswerer(OpenRun.load(place, kg, encoder, allow_download, allow_pickle))
+        return OpenAnswerer(OpenRun.load(place, kg, encoder, allow_download, allow_pickle), text_precision)
     loaded = Run.load(place, kg, features, encoder, allow_download, allow_pickle)
     return QuestionAnswerer(loaded, device, text_precision=text_precision)
 

@@ -17,7 +17,7 @@ const TRAINING = ["data", "questions", "epochs", "batch_size", "learning_rate", 
 
 /** @param {HTMLElement} parent @param {Answer} answer @param {Model | undefined} model */
 export function showAbout(parent, answer, model) {
-  const found = Object.entries(answer.concepts.choices);
+  const found = answer.ranking ? [] : Object.entries(answer.concepts.choices);
   put(
     parent,
     h(
@@ -46,6 +46,7 @@ function described(model) {
   return [
     ["Name", model.name],
     ["Text encoder", `${model.encoder} (${model.text_precision})`],
+    ["Answers", model.task === "open" ? "questions without choices" : "questions with choices; without them, it proposes some"],
     ["Graph encoder", model.graph_encoder],
     ["Parameters", count(model.parameters)],
     ["Graph", `${count(model.graph.concepts)} concepts, ${count(model.graph.facts)} facts, ${count(model.graph.relations)} relations`],

@@ -2,6 +2,7 @@
 
 import { bars } from "./bars.js";
 import { h, put } from "./dom.js";
+import { aboutRanking } from "./ranking.js";
 import { isChanged } from "./state.js";
 import { factKey, percent } from "./words.js";
 
@@ -26,6 +27,7 @@ export function showAnswer(parent, view, { before, now }, sentence, go, actions)
     h("p", { class: "verdict" }, h("strong", {}, now.choice), ` ${percent(now.probabilities[now.choice])}`),
     changed && h("p", { class: "turned" }, turned(before.choice, now.choice)),
     bars(now, changed ? before : null, view.choices),
+    aboutRanking(now),
     changed && legend(),
     changed && changes(view, sentence, go),
   );

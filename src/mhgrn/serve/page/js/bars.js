@@ -1,6 +1,7 @@
 /** The probability of every choice as a bar; with changes, before and now. */
 
 import { h } from "./dom.js";
+import { bestPaths, rightOnes } from "./ranking.js";
 import { change, percent } from "./words.js";
 
 /** @typedef {import("./types.js").Answer} Answer */
@@ -11,12 +12,15 @@ import { change, percent } from "./words.js";
  * @param {string[]} order choices in the order they were typed
  */
 export function bars(now, before, order) {
-  const names = Object.keys(now.probabilities).sort((one, other) => order.indexOf(one) - order.indexOf(other));
+  const known = now.ranking ? now.ranking.answers.map(({ concept }) => concept) : Object.keys(now.probabilities);
+  const names = now.ranking ? known : known.sort((one, other) => order.indexOf(one) - order.indexOf(other));
   const list = h("ul", { class: before ? "bars compared" : "bars" });
+  const right = rightOnes(now);
+  const paths = bestPaths(now);
   for (const name of names) {
     const share = now.probabilities[name];
     const old = before?.probabilities[name];
-    const isAnswer = name === now.choice;
+    const isAnswer = right.has(name);
     list.append(
       h(
         "li",
@@ -26,6 +30,7 @@ export function bars(now, before, order) {
         old !== undefined && track(old, "before"),
         track(share, "now"),
         old !== undefined && h("span", { class: "moved" }, `before ${percent(old)}, ${change(old, share)}`),
+        paths.has(name) && h("span", { class: "path" }, paths.get(name)),
       ),
     );
   }

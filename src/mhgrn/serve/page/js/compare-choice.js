@@ -17,6 +17,8 @@ const FELT = 0.005; // smallest change of the log odds that is shown
  * @param {(view: View, ...keys: string[]) => void} go
  */
 export function showVersus(parent, view, answer, go) {
+  parent.hidden = answer.ranking !== undefined;
+  if (parent.hidden) return put(parent);
   const others = Object.keys(answer.probabilities).filter((choice) => choice !== answer.choice);
   const select = h(
     "select",

@@ -17,10 +17,11 @@ import { asSentence, percent } from "./words.js";
  * @param {(view: View, ...keys: string[]) => void} go
  */
 export function showBeside(parent, view, answers, models, go) {
-  parent.hidden = models.length < 2;
+  const mine = view.model ?? models[0]?.name;
+  const task = models.find(({ name }) => name === mine)?.task;
+  const others = models.filter((model) => model.name !== mine && model.task === task);
+  parent.hidden = !others.length;
   if (parent.hidden) return put(parent);
-  const mine = view.model ?? models[0].name;
-  const others = models.filter(({ name }) => name !== mine);
   const select = h(
     "select",
     { id: "other-model", "data-key": "other model", change: () => go({ ...view, beside: select.value || null }, "other model") },

@@ -20,7 +20,7 @@ export function showExamples(parent, examples, ask) {
         "button",
         { type: "button", class: "example", click: () => ask(example) },
         h("span", { class: "example-question" }, example.question),
-        h("span", { class: "example-choices" }, listed(example.choices)),
+        example.choices.length > 0 && h("span", { class: "example-choices" }, listed(example.choices)),
       ),
     ),
   );

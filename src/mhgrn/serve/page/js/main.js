@@ -9,6 +9,7 @@ import { byId, keepingFocus } from "./dom.js";
 import { showExamples } from "./examples.js";
 import { GraphPicture } from "./graph-picture.js";
 import { QuestionForm } from "./question-form.js";
+import { asRead, isOpen } from "./ranking.js";
 import { shareActions } from "./share.js";
 import { EMPTY, fromFragment, isChanged, toFragment } from "./state.js";
 import { askToken } from "./token-prompt.js";
@@ -24,6 +25,7 @@ import { asSentence, count, factKey, factSentence, percent, sameFact } from "./w
 /** @typedef {import("./state.js").View} View */
 
 const PROPOSED = 6; // choices of a question without choices
+const RANKED = 8; // answers of a model that takes no choices
 
 class Page {
   constructor() {
@@ -73,8 +75,14 @@ class Page {
     const view = fromFragment(window.location.hash);
     this.form.fill(view.question, view.choices, view.model);
     if (!view.question) this.close();
-    else if (view.choices.length) await this.go(view, { record: false });
+    else if (view.choices.length || this.takesNone(view.model)) await this.go(view, { record: false });
     else await this.propose(view.question, view.model);
+  }
+
+  /** Whether a model takes no choices. @param {string | null} model */
+  takesNone(model) {
+    const models = this.service?.models ?? [];
+    return isOpen(models.find(({ name }) => name === model) ?? models[0]);
   }
 
   close() {
@@ -86,7 +94,7 @@ class Page {
 
   /** A new question drops the changes; new choices keep them. @param {string} question @param {string[]} choices @param {string | null} model */
   async ask(question, choices, model) {
-    if (!choices.length) return this.propose(question, model);
+    if (!choices.length && !this.takesNone(model)) return this.propose(question, model);
     const kept = question === this.view.question ? this.view : EMPTY;
     const versus = kept.versus !== null && choices.includes(kept.versus) ? kept.versus : null;
     const beside = kept.beside === model ? null : kept.beside;
@@ -100,7 +108,7 @@ class Page {
     this.working(true);
     this.form.complain();
     try {
-      const { ranking } = await this.api.ask({ question, model, n: PROPOSED }, asking.signal);
+      const { ranking } = await this.api.ask({ question, model, n: PROPOSED, paths: 1, effects: false }, asking.signal);
       if (asking.signal.aborted || !ranking) return;
       const choices = ranking.answers.map(({ concept }) => concept);
       await this.go({ ...EMPTY, question, choices, model }, { fill: true });
@@ -156,14 +164,15 @@ class Page {
   /** @param {View} view @param {AbortSignal} signal @returns {Promise<Answers>} */
   async fetch(view, signal) {
     const { question, choices, model } = view;
-    const asked = { question, choices, model, subgraph: true };
-    const changes = { facts: view.added, without: view.off, graph: view.graph };
+    const ranked = this.takesNone(model);
+    const asked = ranked ? { question, model, subgraph: true, n: RANKED, paths: 1 } : { question, choices, model, subgraph: true };
+    const changes = { facts: view.added, without: view.off, ...(ranked ? {} : { graph: view.graph }) };
     const changed = isChanged(view);
-    const now = this.api.ask({ ...asked, ...(changed ? changes : {}), contrast: view.versus }, signal);
-    const before = changed ? this.api.ask({ ...asked, contrast: null }, signal) : now;
+    const now = this.api.ask({ ...asked, ...(changed ? changes : {}), ...(ranked ? {} : { contrast: view.versus }) }, signal);
+    const before = changed ? this.api.ask({ ...asked, ...(ranked ? {} : { contrast: null }) }, signal) : now;
     const beside = view.beside === null ? null : this.api.ask({ ...asked, ...changes, model: view.beside, subgraph: false }, signal);
     const answers = await Promise.all([before, now, beside]);
-    return { before: answers[0], now: answers[1], beside: answers[2] };
+    return { before: asRead(answers[0]), now: asRead(answers[1]), beside: answers[2] && asRead(answers[2]) };
   }
 
   /** @param {string | null} model @returns {Promise<Relation[]>} */
@@ -182,7 +191,7 @@ class Page {
     byId("answering").hidden = false;
     showAnswer(byId("answer"), view, answers, (fact) => this.sentence(fact), go, this.actions);
     showWhy(byId("why"), answers.now, view.graph, (fact) => this.switchOff(fact));
-    this.whatIf.show(view);
+    this.whatIf.show(view, answers.now.ranking !== undefined);
     showVersus(byId("versus"), view, answers.now, go);
     showBeside(byId("beside"), view, answers, models, go);
     this.picture.show(view, answers);

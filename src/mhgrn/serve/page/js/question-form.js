@@ -1,10 +1,12 @@
 /** The question and its choices. */
 
 import { h, put } from "./dom.js";
+import { isOpen } from "./ranking.js";
 
 /** @typedef {import("./types.js").Service} Service */
 
 const HINT = "Give at least two choices, or none: then the model proposes the best concepts of its graph.";
+const NO_CHOICES = "This model finds the answers in its graph. Mark the concept to start from with [brackets], or let the model find it.";
 
 export class QuestionForm {
   /**
@@ -27,24 +29,27 @@ export class QuestionForm {
     this.choicesHint = h("p", { class: "hint", id: "choices-hint" }, HINT);
     this.choicesError = h("p", { class: "error", id: "choices-error" });
     this.more = h("button", { type: "button", class: "quiet", click: () => this.addChoice().focus() }, "+ Add a choice");
-    this.model = h("select", { id: "model" });
+    this.model = h("select", { id: "model", change: () => this.fit() });
+    this.topicHint = h("p", { class: "hint", hidden: true }, NO_CHOICES);
     this.modelRow = h("p", { class: "field", hidden: true }, h("label", { for: "model" }, "Model"), this.model);
     this.problem = h("p", { class: "error", id: "ask-error", role: "alert" });
     this.button = h("button", { type: "submit", class: "primary" }, "Ask");
+    this.fields = h(
+      "fieldset",
+      { "aria-describedby": "choices-hint choices-error" },
+      h("legend", {}, "Choices"),
+      this.choicesHint,
+      this.choices,
+      this.choicesError,
+      this.more,
+    );
     this.form = h(
       "form",
       { novalidate: true, autocomplete: "off", submit: (/** @type {Event} */ event) => this.submit(event) },
       h("p", { class: "field" }, h("label", { for: "question" }, "Question"), this.question),
+      this.topicHint,
       this.questionError,
-      h(
-        "fieldset",
-        { "aria-describedby": "choices-hint choices-error" },
-        h("legend", {}, "Choices"),
-        this.choicesHint,
-        this.choices,
-        this.choicesError,
-        this.more,
-      ),
+      this.fields,
       this.modelRow,
       this.button,
       this.problem,
@@ -60,6 +65,20 @@ export class QuestionForm {
     put(this.model, ...service.models.map(({ name }) => h("option", { value: name }, name)));
     this.question.maxLength = service.limits.question;
     for (const input of this.inputs()) input.maxLength = service.limits.choice;
+    this.fit();
+  }
+
+  /** Whether the chosen model takes no choices. */
+  isOpen() {
+    const models = this.service?.models ?? [];
+    return isOpen(models.find(({ name }) => name === this.model.value) ?? models[0]);
+  }
+
+  /** Hide the choices of a model that takes none. */
+  fit() {
+    this.fields.hidden = this.isOpen();
+    this.topicHint.hidden = !this.isOpen();
+    this.question.placeholder = this.isOpen() ? "" : "Where would a child learn to read?";
   }
 
   /** @param {string} question @param {string[]} choices @param {string | null} [model] */
@@ -70,6 +89,7 @@ export class QuestionForm {
     for (const choice of choices) this.addChoice(choice);
     while (this.inputs().length < 2) this.addChoice();
     if (this.service) this.model.value = model ?? this.service.models[0]?.name ?? "";
+    this.fit();
     this.complain();
   }
 
@@ -142,7 +162,7 @@ export class QuestionForm {
   submit(event) {
     event.preventDefault();
     const question = this.question.value.trim();
-    const choices = this.inputs().map((input) => input.value.trim()).filter(Boolean);
+    const choices = this.isOpen() ? [] : this.inputs().map((input) => input.value.trim()).filter(Boolean);
     const repeated = choices.find((choice, i) => choices.indexOf(choice) < i);
     this.complain();
     if (!question) this.complain("Type a question first.", "question");

@@ -32,6 +32,7 @@ export class WhatIf {
     this.said = h("p", { class: "preview", "aria-live": "polite" });
     this.error = h("p", { class: "error", id: "fact-error", role: "alert" });
     this.graph = h("p", { class: "graph-switch" });
+    this.lead = h("p", { class: "lead" });
     const form = h(
       "form",
       { novalidate: true, autocomplete: "off", class: "add-fact", submit: (/** @type {Event} */ event) => this.add(event) },
@@ -44,15 +45,17 @@ export class WhatIf {
     put(
       parent,
       h("h2", { id: "what-if-heading" }, "What if …"),
-      h("p", { class: "lead" }, "Change the facts and see how the answer changes. Switch facts off under Why or in the picture. You can also switch off the whole graph or add a fact."),
+      this.lead,
       this.graph,
       form,
     );
   }
 
-  /** @param {View} view */
-  show(view) {
+  /** @param {View} view @param {boolean} needsGraph whether there is no answer without the graph */
+  show(view, needsGraph) {
     this.view = view;
+    this.graph.hidden = needsGraph;
+    this.lead.textContent = `Change the facts and see how the answer changes. Switch facts off under Why or in the picture. You can also ${needsGraph ? "" : "switch off the whole graph or "}add a fact.`;
     const flip = () => this.go({ ...view, graph: !view.graph }, "use graph");
     put(
       this.graph,

@@ -44,7 +44,8 @@ function shownEvidence(evidence, answer, switchOff) {
   const several = evidence.facts.length > 1;
   const facts = evidence.facts.map((one) => shownFact(one.fact, one.sentence, several ? one.without : undefined, now, keys, "fact", switchOff));
   const these = several ? "these facts" : "this fact";
-  const becomes = evidence.answer_without === answer.choice ? "" : `, the answer becomes “${evidence.answer_without}”`;
+  const isStill = answer.ranking ? evidence.is_answer : evidence.answer_without === answer.choice;
+  const becomes = isStill ? "" : answer.ranking ? ", no answer any more" : `, the answer becomes “${evidence.answer_without}”`;
   const said = [effect(`With only ${these}`, now, evidence.only), effect(`without ${these}`, now, evidence.without) + becomes];
   const carries = evidence.sufficient && evidence.necessary;
   const shown = h(

@@ -93,6 +93,7 @@ class Scripted:
     started: threading.Event = field(default_factory=threading.Event)
     poison: Callable[[str], None] = lambda text: None
     memory: None = None
+    is_open: bool = False
     graph: KnowledgeGraph = field(default_factory=lambda: KnowledgeGraph.from_facts([("fish", "AtLocation", "sea")]))
 
     @property

@@ -16,9 +16,12 @@ import torch
 from hypothesis import settings
 
 from forking import hush_compiler, stop_server
+from mhgrn.config import Config
 from mhgrn.kg import KnowledgeGraph, build
+from mhgrn.open.data import prepare_open
 from mhgrn.starter import FACTS, HERE
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.training.open import train_open
 
 torch.set_num_threads(1)
 hush_compiler()
@@ -80,3 +83,39 @@ def small_questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_data(starter_graph: KnowledgeGraph, small_questions: Path, tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     options = PrepareOptions(statement="fill-in-the-blank", workers=1)
     return prepare(small_questions, starter_graph, tmp_path_factory.mktemp("prepared") / "data", options)
+
+
+@pytest.fixture(scope="session")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small graph of films, questions about it without choices (``train.txt``) and their declaration."""
+    folder = tmp_path_factory.mktemp("open")
+    rng, people, count = np.random.default_rng(0), 12, 24
+    facts = []
+    for film in range(count):
+        facts.append((f"Film {film}", "directed_by", f"Director {rng.integers(people)}"))
+        facts += [(f"Film {film}", "stars", f"Actor {actor}") for actor in rng.choice(people, 2, replace=False)]
+    KnowledgeGraph.from_facts(facts).save(folder / "graph")
+    stars: dict[str, list[str]] = {}
+    directors = {head: tail for head, relation, tail in facts if relation == "directed_by"}
+    for head, relation, tail in facts:
+        if relation == "stars":
+            stars.setdefault(tail, []).append(head)
+    rows = [f"who directed [{film}]\t{director}" for film, director in directors.items()]
+    rows += [f"what films does [{actor}] star in\t{'|'.join(of_actor)}" for actor, of_actor in stars.items()]
+    rows += [
+        f"who directed the films of [{actor}]\t{'|'.join(sorted({directors[film] for film in of_actor}))}"
+        for actor, of_actor in stars.items()
+    ]
+    (folder / "train.txt").write_text("\n".join(rows) + "\n")
+    (folder / "data.yaml").write_text("name: films\nformat: metaqa\nsplits: {train: train.txt, dev: train.txt, test: train.txt}\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def film_run(films: Path) -> Path:
+    """A run of ``task=open`` that knows the relation path of each of these questions."""
+    data = prepare_open(films / "data.yaml", films / "graph", films / "film-data")
+    training = {"epochs": 40, "patience": 40, "learning_rate": 0.01}
+    config = Config.of({"task": "open", "open": {"hops": 2, "dropout": 0}, "training": training})
+    train_open(data, config, films / "film-run")
+    return films / "film-run"

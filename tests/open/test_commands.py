@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -14,32 +13,10 @@ from mhgrn.open.data import OpenData, prepare_open
 from mhgrn.open.topics import TopicFinder
 from mhgrn.questions.open import OpenQuestion, has_no_choices
 
-PEOPLE, FILMS = 12, 24
-
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("open")
-    rng = np.random.default_rng(0)
-    facts = []
-    for film in range(FILMS):
-        facts.append((f"Film {film}", "directed_by", f"Director {rng.integers(PEOPLE)}"))
-        facts += [(f"Film {film}", "stars", f"Actor {actor}") for actor in rng.choice(PEOPLE, 2, replace=False)]
-    KnowledgeGraph.from_facts(facts).save(folder / "graph")
-    stars = {}
-    directors = dict((head, tail) for head, relation, tail in facts if relation == "directed_by")
-    for head, relation, tail in facts:
-        if relation == "stars":
-            stars.setdefault(tail, []).append(head)
-    rows = [f"who directed [{film}]\t{director}" for film, director in directors.items()]
-    rows += [f"what films does [{actor}] star in\t{'|'.join(films)}" for actor, films in stars.items()]
-    rows += [
-        f"who directed the films of [{actor}]\t{'|'.join(sorted({directors[film] for film in films}))}"
-        for actor, films in stars.items()
-    ]
-    (folder / "train.txt").write_text("\n".join(rows) + "\n")
-    (folder / "data.yaml").write_text("name: films\nformat: metaqa\nsplits: {train: train.txt, dev: train.txt, test: train.txt}\n")
-    return folder
+def place(films):
+    return films
 
 
 def run(*words):

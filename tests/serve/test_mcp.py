@@ -52,7 +52,7 @@ def test_a_client_uses_every_tool(graph: KnowledgeGraph) -> None:
         for tool in tools.values():
             assert tool.description
             assert all(field.get("description") for field in tool.input_schema["properties"].values())
-        assert tools["ask"].input_schema["required"] == ["question", "choices"]
+        assert tools["ask"].input_schema["required"] == ["question"]
 
         async def called(name: str, **arguments: Any) -> dict[str, Any]:
             result = await client.call_tool(name, arguments)
@@ -71,6 +71,9 @@ def test_a_client_uses_every_tool(graph: KnowledgeGraph) -> None:
         answer = await called("ask", **DESK)
         assert answer["choice"] == "schoolroom"
         assert sum(answer["probabilities"].values()) == pytest.approx(1)
+        ranked = await called("ask", question=DESK["question"], n=3)
+        assert [one["concept"] for one in ranked["ranking"]["answers"]][0] == ranked["choice"] == "classroom"
+        assert all(one["paths"] for one in ranked["ranking"]["answers"])
         for choices in (None, DESK["choices"]):
             found = await called("evidence", question=DESK["question"], choices=choices, budget=80)
             assert 0 < found["tokens"] <= 80

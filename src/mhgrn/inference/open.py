@@ -23,7 +23,7 @@ from mhgrn.inference.asked import (
     stored_fact,
     triples,
 )
-from mhgrn.inference.batch import Knowledge
+from mhgrn.inference.batch import Knowledge, Read
 from mhgrn.inference.certainty import NOT_CALIBRATED, percent
 from mhgrn.inference.evidence import Evidence
 from mhgrn.inference.gathering import evidence_of
@@ -218,6 +218,10 @@ class OpenAnswerer(QuestionAnswerer):
         """Refused: these questions have choices."""
         message = f"{self.open_run.folder.name} answers questions without choices (task=open); leave the choices out."
         raise WrongOption("choices", message)
+
+    def read(self, asked: Sequence[Asked], memory: TextMemory | None = None) -> Read:
+        """Refused: these questions have choices."""
+        raise UserError(f"{self.open_run.folder} answers questions without choices (task=open); this is for runs with choices.")
 
     def _run_with(self, facts: Sequence[Names]) -> OpenRun:
         with naming("facts"):

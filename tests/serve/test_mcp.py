@@ -72,7 +72,7 @@ def test_a_client_uses_every_tool(graph: KnowledgeGraph) -> None:
         assert answer["choice"] == "schoolroom"
         assert sum(answer["probabilities"].values()) == pytest.approx(1)
         ranked = await called("ask", question=DESK["question"], n=3)
-        assert [one["concept"] for one in ranked["ranking"]["answers"]][0] == ranked["choice"] == "classroom"
+        assert ranked["ranking"]["answers"][0]["concept"] == ranked["choice"] == "classroom"
         assert all(one["paths"] for one in ranked["ranking"]["answers"])
         for choices in (None, DESK["choices"]):
             found = await called("evidence", question=DESK["question"], choices=choices, budget=80)

@@ -87,11 +87,18 @@ def _train_open(
     as_json: bool,
 ) -> None:
     from mhgrn.errors import UserError
+    from mhgrn.open.calibrating import calibrate_open
+    from mhgrn.progress import say
     from mhgrn.training.open import train_open
 
     if config.task != "open":
         raise UserError(f"{data.folder} holds questions without choices; add --set task=open.")
-    metrics = train_open(data, config, output, data.load_graph(kg), force, *access).about["metrics"]
+    run = train_open(data, config, output, data.load_graph(kg), force, *access)
+    metrics = run.about["metrics"]
+    if config.training.calibrate:
+        found = calibrate_open(run, data)
+        error = [f"{found[name]['expected_calibration_error']:.1%}" for name in ("before", "after")]
+        say(f"calibrated on dev: temperature {found['temperature']:.2f}, calibration error {error[0]} → {error[1]}")
     if as_json:
         show_json({"run": str(output), **metrics})
     else:

@@ -11,7 +11,8 @@ from mhgrn.explain.smallest_set import MOST_FACTS
 from mhgrn.inference.evidence_set import EvidenceSet, SupportingFact
 from mhgrn.inference.view import MOST_EDGES, MOST_NODES, added_edges
 from mhgrn.kg.graph import Fact, KnowledgeGraph
-from mhgrn.kg.sentences import fact_sentence, label
+from mhgrn.kg.schema import STATEMENT_PLACEHOLDER
+from mhgrn.kg.sentences import fact_sentence, label, state
 from mhgrn.open.evidence import BestWalk, facts_of_walk, follow, path_in_words
 from mhgrn.open.needed import NeededFacts, needed_facts
 from mhgrn.open.part import Standing, WalkedPart
@@ -56,8 +57,7 @@ def open_evidence(part: WalkedPart, answer: int) -> OpenEvidence:
 
     return OpenEvidence(
         facts=[
-            SupportingFact(fact, fact_sentence(graph.schema, fact), one.probability)
-            for fact, one in zip(facts, found.without_each, strict=True)
+            SupportingFact(fact, said(graph, fact), one.probability) for fact, one in zip(facts, found.without_each, strict=True)
         ],
         dependent=True,
         sufficient=found.sufficient,
@@ -88,6 +88,19 @@ def _summary(found: NeededFacts) -> str:
     return "it cannot do without these facts, but they are not enough alone:"
 
 
+def said(graph: KnowledgeGraph, fact: Fact) -> str:
+    """A fact as a sentence. Concepts of a graph without a schema of its own are mostly names, so they have no article.
+
+    >>> fact = Fact("titanic", "directed_by", "james_cameron")
+    >>> said(KnowledgeGraph.from_facts([fact]), fact)
+    'Titanic is directed by james cameron.'
+    """
+    if graph.schema.name != "derived":
+        return fact_sentence(graph.schema, fact)
+    statement = next(one.statement for one in graph.schema.relations if one.name == fact.relation)
+    return state(STATEMENT_PLACEHOLDER.sub(r"{\1:plain}", statement), fact.head, fact.tail)
+
+
 def _named(graph: KnowledgeGraph, triple: Any) -> Fact:
     """A fact in a direction in which the graph has it: one of a symmetric relation is stored in both."""
     head, relation, tail = graph.name(int(triple[0])), graph.schema.relations[int(triple[1])].name, graph.name(int(triple[2]))
@@ -110,7 +123,7 @@ def best_paths(part: WalkedPart, concept: int, total: float, count: int, effects
     for walk in walks:
         named = BestWalk(walk.weight, part.concepts[walk.nodes].tolist(), walk.labels)
         facts, names = facts_of_walk(named, graph), [graph.name(node) for node in named.nodes]
-        sentences = [fact_sentence(graph.schema, fact) for fact in facts]
+        sentences = [said(graph, fact) for fact in facts]
         share = walk.weight / total if total > 0 else 0.0
         path = ReasoningPath(names[-1], facts, names, float(np.log(walk.weight)), 1, share, sentences=sentences)
         if effects:
@@ -181,7 +194,7 @@ def picture_data(part: WalkedPart, answers: Sequence[int], shown: Sequence[Fact]
                 "head": place[h],
                 "relation": graph.schema.relations[r].name,
                 "tail": place[t],
-                "sentence": fact_sentence(graph.schema, _named(graph, (h, r, t))),
+                "sentence": said(graph, _named(graph, (h, r, t))),
                 "added": (h, r, t) in added,
             }
             for h, r, t in kept

@@ -33,8 +33,8 @@ def default_statement(gloss: str, templates: tuple[str, ...]) -> str:
 
     >>> [default_statement(gloss, default_templates(gloss)) for gloss in ("is near", "made of", "part of")]
     ['{head} is near {tail}', '{head} is made of {tail}', '{head} is a part of {tail}']
-    >>> [default_statement(gloss, default_templates(gloss)) for gloss in ("treats", "author")]
-    ['{head} treats {tail}', 'The author of {head} is {tail}']
+    >>> [default_statement(gloss, default_templates(gloss)) for gloss in ("treats", "author", "starred actors")]
+    ['{head} treats {tail}', 'The author of {head} is {tail}', 'The starred actors of {head} include {tail}']
     """
     if templates != default_templates(gloss):
         return templates[0]
@@ -42,7 +42,10 @@ def default_statement(gloss: str, templates: tuple[str, ...]) -> str:
     first, last = (words[0], words[-1]) if words else ("", "")
     if first in _VERBAL or (first.endswith("s") and not first.endswith(("ss", "us", "is")) and len(first) > 3):
         return f"{{head}} {gloss} {{tail}}"
-    if first in _SHORT or first.endswith("ed") or first in _PARTICIPLES or last == "to":
+    is_noun = first.endswith("ed") and len(words) > 1 and not _SHORT & set(words[1:])
+    if is_noun and last.endswith("s"):
+        return f"The {gloss} of {{head}} include {{tail}}"
+    if not is_noun and (first in _SHORT or first.endswith("ed") or first in _PARTICIPLES or last == "to"):
         return f"{{head}} is {gloss} {{tail}}"
     if last in _SHORT and len(words) > 1:
         return f"{{head}} is {'an' if first[0] in 'aeiou' else 'a'} {gloss} {{tail}}"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mhgrn.explain.smallest_set import MOST, MOST_FACTS
+from mhgrn.explain.judge import MOST
+from mhgrn.explain.smallest_set import MOST_FACTS
 from mhgrn.open.part import Standing, WalkedPart
 
 TRIED = 6  # best remaining walks whose facts are tried

@@ -36,7 +36,11 @@ def measured(qa: mhgrn.QuestionAnswerer, name: str, limit: int | None) -> dict[s
         place = found.index(label(concept_name(right))) if label(concept_name(right)) in found else len(found) + 1_000
         rows.append([place < 1_000, *(place < first for first in FIRST)])
     shares = np.mean(rows, axis=0).tolist()
-    return {"questions": len(asked), "proposed": shares[0], **{f"first {n}": share for n, share in zip(FIRST, shares[1:], strict=True)}}
+    return {
+        "questions": len(asked),
+        "proposed": shares[0],
+        **{f"first {n}": share for n, share in zip(FIRST, shares[1:], strict=True)},
+    }
 
 
 def main() -> None:

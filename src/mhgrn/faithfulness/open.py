@@ -14,9 +14,9 @@ import numpy as np
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.faithfulness.bootstrap import Interval, interval
 from mhgrn.faithfulness.report import table
-from mhgrn.faithfulness.store import Store
 from mhgrn.faithfulness.summary import plain
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.results import Store
 from mhgrn.open.data import OpenData
 from mhgrn.open.needed import is_lost, needed_facts
 from mhgrn.open.part import WalkedPart

@@ -133,5 +133,5 @@ def _made_from(name: str, graph: KnowledgeGraph, sources: Sources) -> OpenTask:
             file = place / f"test-{hops}.jsonl"
             write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in own))
             prepare_open(file, graph, folder)
-        tests[f"{name} {hops}"] = OpenData.load(folder), "test"
+        tests[str(hops)] = OpenData.load(folder), "test"
     return OpenTask(OpenData.load(place / "prepared"), tests)

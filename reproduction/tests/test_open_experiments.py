@@ -1,11 +1,11 @@
 """Experiments with open questions: they run, resume and are summarized."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn_reproduction import open_experiments, printed
 from mhgrn_reproduction.open_experiments import OpenExperiment, Place, open_table, read_cell, run_experiment
@@ -68,4 +68,5 @@ def test_published_cells_have_the_current_settings(name: str) -> None:
     for path in (RESULTS / name / "cells").iterdir():
         cell = read_cell(path)
         for of, settings in experiment.systems[cell["system"]].runs.items():
-            assert json.loads(json.dumps(experiment.config(settings, cell["seed"]).used())) == cell["config"][of]
+            now, then = experiment.config(settings, cell["seed"]), Config.restore(cell["config"][of])
+            assert now.identity() == then.identity()

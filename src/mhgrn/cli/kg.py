@@ -199,7 +199,7 @@ def show(
 
 @app.command()
 def export(graph: GraphFolder, output: Output, force: Force = False, as_json: AsJson = False) -> None:
-    """Write a graph as text: facts.tsv, concepts.txt and schema.yaml. `kg build` builds the same graph from them."""
+    """Write a graph as text: facts.tsv, concepts.txt, schema.yaml and labels.tsv. `kg build` builds the same graph from them."""
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.kg.graph import EXPORTED, EXPORTS
@@ -213,6 +213,8 @@ def export(graph: GraphFolder, output: Output, force: Force = False, as_json: As
     flags["--keep-self-loops"] = options.get("self_loops", False)
     facts, schema, concepts = (shlex.quote(str(output / name)) for name in ("facts.tsv", "schema.yaml", "concepts.txt"))
     again = f"mhgrn kg build {facts} --schema {schema} --concepts {concepts}"
+    if loaded.labels is not None:
+        again += f" --labels {shlex.quote(str(output / 'labels.tsv'))} --language all"
     again = " ".join([again, *(flag for flag, used in flags.items() if used), "-o GRAPH"])
     if as_json:
         show_json({"folder": str(output), "facts": loaded.fact_count, "concepts": len(loaded), "command": again})

@@ -143,13 +143,15 @@ def _open_rows(
     qa: "OpenAnswerer", asked: "Sequence[OpenQuestion]", batch_size: int, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """A row for each question without choices: its ranking, and whether the first answer is right, if that is known."""
-    from mhgrn.kg.names import concept_name
-
     rows = []
     for question, answer in zip(asked, qa.ask_many(asked, batch_size=batch_size, **options), strict=True):
         row: dict[str, Any] = {"id": question.id, "question": question.stem, "prediction": answer.choice}
         if question.answers:
-            row |= {"answers": list(question.answers), "right": answer.choice in {concept_name(name) for name in question.answers}}
+            right = {concept for name in question.answers for concept in qa.open_run.graph.find_all(name)}
+            row |= {
+                "answers": list(question.answers),
+                "right": answer.choice is not None and qa.open_run.graph.find(answer.choice) in right,
+            }
         found = answer.to_dict()
         rows.append(row | {name: found[name] for name in OPEN_COLUMNS if name in found})
     return rows

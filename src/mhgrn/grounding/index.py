@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mhgrn.compiled.pool import SharedLock
 from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
+from mhgrn.grounding.surfaces import Surfaces
 from mhgrn.io.arrays import save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import new_folder
@@ -38,7 +39,8 @@ class ConceptIndex:
     """The lemma n-grams of a graph's concepts, and the words that have these lemmas.
 
     Use :meth:`of` to get the index of a graph. A *pattern* is the lemmas of a concept's name, see
-    :func:`~mhgrn.grounding.lemmas.concept_pattern`.
+    :func:`~mhgrn.grounding.lemmas.concept_pattern`. In a graph with labels, the index has the numbers of labels and aliases in the
+    place of concepts, see :class:`~mhgrn.grounding.surfaces.Surfaces`.
 
     Args:
         about: The index's description, as ``index.json`` holds it.
@@ -76,7 +78,9 @@ class ConceptIndex:
         in the folder if that is writable.
         """
         if isinstance(graph, ExtendedGraph):
-            return _ExtendedIndex(ConceptIndex.of(graph.base), graph.new_concepts)
+            offset = Surfaces(graph).offset
+            new = {name: number + offset for name, number in graph.new_concepts.items()}
+            return _ExtendedIndex(ConceptIndex.of(graph.base), new)
         index = _INDEXES.get(graph)
         if index is None or _folder_of(graph) not in (index.folder, index.unwritable):
             with _LOCK:
@@ -105,7 +109,9 @@ class ConceptIndex:
         """Make the index of a graph, in memory."""
         from mhgrn.grounding.patterns import pattern_arrays
 
-        arrays, listed_words = pattern_arrays(graph.names)
+        texts = graph.names if graph.labels is None else graph.labels.surfaces
+        texts.ensure()
+        arrays, listed_words = pattern_arrays(texts)
         for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
             array.setflags(write=False)
         content = [array for name, array in sorted(arrays.items()) if not name.endswith("_slots")]
@@ -134,7 +140,8 @@ class ConceptIndex:
             raise UserError(f"{folder} was made with {shown(about['lemmatizer'])}, {LEMMATIZER} is installed; delete it.")
         arrays = {name: array for kind in TEXTS for name, array in stored_texts(stored, kind).items()}
         patterns, words, lemmas = (len(arrays[f"{kind}_ptr"].values) - 1 for kind in ("pattern", "word", "lemma"))
-        concept = stored.array("pattern_concept", "int32", high=len(graph) - 1)
+        texts = graph.names if graph.labels is None else graph.labels.surfaces
+        concept = stored.array("pattern_concept", "int32", high=len(texts) - 1)
         return cls(
             about,
             {

@@ -25,6 +25,7 @@ from mhgrn.grounding.kernels import (
     gather_mentions,
 )
 from mhgrn.grounding.lemmas import BLACKLIST, DETERMINERS, LONGEST, STOP_WORDS, respelt, tokenize
+from mhgrn.grounding.surfaces import Surfaces
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.interning import Interner
 from mhgrn.kg.names import concept_name
@@ -57,6 +58,7 @@ class Matcher:
 
     def __init__(self, graph: KnowledgeGraph, index: ConceptIndex, published: bool) -> None:
         self.graph, self.index, self.published = graph, index, published
+        self._surfaces = Surfaces(graph)
         self._lemma = _Memo(index.lemma)
         self._other_lemma = _Memo(self._lemma_in_other_spelling)
         self._is_odd = _Memo(self._may_be_another_word)
@@ -89,7 +91,11 @@ class Matcher:
     def names(self, text: str, answer: str) -> list[str]:
         """Return the names of the concepts of a text. Spans that equal the answer are skipped."""
         spans = self.find_spans([self.numbered(text)], [self._numbered_answer(answer)])
-        return sorted(map(self._name, self._kept_of(spans.number.tolist())))
+        found = self._kept_of(spans.number.tolist())
+        if self._surfaces.are_names:
+            return sorted(map(self._name, found))
+        concepts = {concept for number in found if number >= 0 for concept in self._surfaces.concepts(number)}
+        return sorted(map(self.graph.name, concepts))
 
     def mentioned(self, statements: Sequence[str], choices: Sequence[str]) -> StatementRows:
         """Return the concepts of each statement and of its choice."""
@@ -97,8 +103,8 @@ class Matcher:
         answers = [self._choices[choice] for choice in choices]
         spans = self.find_spans(list(map(self.numbered, statements)), [answer.words for answer in answers])
         numbers = np.array([answer.number for answer in answers], dtype=np.int64)
-        rows = self._kept.rows(), numbers, self._found.rows(), self._remaining.rows()
-        ptr, of_question, concepts, asked = gather_mentions(spans, *rows, self.published)
+        cached = self._kept.rows(), numbers, self._found.rows(), self._remaining.rows()
+        ptr, of_question, concepts, asked = gather_mentions(spans, *cached, self.published)
         if len(places := np.flatnonzero(asked)):
             more = [self._rest(statements[t], spans.number[spans.ptr[t] : spans.ptr[t + 1]], answers[t]) for t in places.tolist()]
             lengths = np.zeros(len(statements), dtype=np.int64)
@@ -106,7 +112,25 @@ class Matcher:
             concepts = np.insert(concepts, np.repeat(ptr[:-1], lengths), [concept for row in more for concept in row])
             ptr[1:] += np.cumsum(lengths)
             of_question += lengths
-        return StatementRows(ptr, of_question, concepts)
+        rows = StatementRows(ptr, of_question, concepts)
+        return rows if self._surfaces.are_names else self._of_concepts(rows)
+
+    def _of_concepts(self, rows: StatementRows) -> StatementRows:
+        """Replace labels and aliases by their concepts. A concept of both sides is an answer concept."""
+        found, of_question = list[list[int]](), list[int]()
+        numbers = rows.concepts.tolist()
+        for (start, end), size in zip(pairwise(rows.ptr.tolist()), rows.of_question.tolist(), strict=True):
+            question, answer = (
+                {concept for number in part for concept in self._surfaces.concepts(number)}
+                for part in (numbers[start : start + size], numbers[start + size : end])
+            )
+            found.append([*sorted(question - answer), *sorted(answer)])
+            of_question.append(len(question - answer))
+        return StatementRows(
+            np.cumsum([0, *map(len, found)], dtype=np.int64),
+            np.array(of_question, dtype=np.int64),
+            np.array([concept for row in found for concept in row], dtype=np.int64),
+        )
 
     def numbered(self, text: str) -> bytes:
         """Return the numbers of a text's words, four bytes each. Most parts between two spaces are in the cache."""
@@ -204,7 +228,11 @@ class Matcher:
 
     def _are_obscure(self, concepts: list[int]) -> bool:
         """Return whether the concepts have at most one fact together, as misspelled names in a graph have."""
-        return sum(len(self.graph.neighbors(concept)) for concept in concepts) <= 1
+        return self._neighbors(concepts) <= 1
+
+    def _neighbors(self, numbers: list[int]) -> int:
+        """Return the number of neighbors of the concepts of some texts."""
+        return sum(len(self.graph.neighbors(concept)) for number in numbers for concept in self._surfaces.concepts(number))
 
     def _misspelt(self, words: Words, lemmas: Words) -> list[int]:
         """Return the concepts found by replacing the only misspelled word by one that is one edit away; of several readings, the
@@ -214,7 +242,7 @@ class Matcher:
             return []
         before, after = lemmas[: places[0]], lemmas[places[0] + 1 :]
         found = [self.index.with_pattern((*before, root, *after)) for root in self._meant[words[places[0]]]]
-        return max(found, key=lambda concepts: sum(len(self.graph.neighbors(c)) for c in concepts), default=[])
+        return max(found, key=self._neighbors, default=[])
 
     def _meant_by(self, word: str) -> tuple[str, ...]:
         """Return the lemmas of the graph's words that are one edit away from a misspelled word; none for other words."""
@@ -231,14 +259,14 @@ class Matcher:
     def _number(self, name: str) -> int:
         """Return the number of a concept. A name that is not a concept gets a negative number."""
         if (number := self._numbers.get(name)) is None:
-            concept = self.graph.find(name)
+            concept = self._surfaces.find(name)
             number = -1 - len(self._numbers) if concept is None else concept
             self._add_name(name, number)
         return number
 
     def _name(self, number: int) -> str:
         if (name := self._names.get(number)) is None:
-            name = self.graph.name(number)
+            name = self._surfaces[number]
             self._add_name(name, number)
         return name
 

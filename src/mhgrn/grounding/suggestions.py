@@ -30,7 +30,7 @@ def check_concepts(graph: KnowledgeGraph, *names: str) -> None:
     """
     for name in names:
         stored = concept_name(name)
-        if graph.find(stored) is not None:
+        if graph.find_one(name) is not None:
             continue
         if len(stored) <= LONGEST:
             if other := _with_same_lemmas(graph, name):
@@ -55,7 +55,7 @@ def _similar(graph: KnowledgeGraph, name: str) -> list[str]:
     same: list[str] = []  # the same words in another order or spacing
     close: list[str] = []  # to be compared letter by letter
     longer: list[str] = []  # begins with the name, or has all its words
-    for other in graph.names:
+    for other in graph.names if graph.labels is None else graph.labels.surfaces:
         if (len(other) == len(name) and set(other.split("_")) == words) or other.replace("_", "") == letters:
             same.append(other)
         elif other.startswith(name) or (name in other and words <= set(other.split("_"))):

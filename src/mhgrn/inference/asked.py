@@ -174,7 +174,9 @@ def _stored_fact(graph: KnowledgeGraph, fact: Names) -> Fact:
     if relation < 0:
         members = [member.removeprefix("*") for of in graph.schema.relations for member in of.members]
         raise UserError(f"{shortened(fact[1])} is not a relation of the graph.{did_you_mean(fact[1], members)}")
-    head, tail = concept_name(fact[0]), concept_name(fact[2])
+    head, tail = (
+        concept_name(name) if (found := graph.find_one(name)) is None else graph.name(found) for name in (fact[0], fact[2])
+    )
     stored = Fact(tail if swapped else head, graph.schema.relations[relation].name, head if swapped else tail)
     if not graph.holds(*stored):
         raise UserError(f"the fact {', '.join(map(shown, fact))} is not in the graph; only facts of the graph can be left out.")

@@ -65,7 +65,9 @@ def view_of(read: Read, q: int, facts: Sequence[Fact], encoder: GraphEncoder, fi
     added = added_edges(graph)
     return {
         "nodes": [
-            {"name": graph.name(c), "label": label(graph.name(c)), "role": roles[c], "choices": sorted(owners[c])} for c in place
+            {"name": graph.name(c), "label": label(graph.name(c)), "role": roles[c], "choices": sorted(owners[c])}
+            | ({} if graph.labels is None else {"id": graph.identifier(c)})
+            for c in place
         ],
         "edges": [
             {

@@ -11,6 +11,7 @@ from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_json
 from mhgrn.kg.columns import ROLES, known_columns
 from mhgrn.kg.fact_table import FactTable
+from mhgrn.kg.label_table import write_labels
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import BadRow, ImportOptions, Row, RowBlock, table_row
 from mhgrn.kg.schema import Schema
@@ -141,13 +142,15 @@ def export(graph: "KnowledgeGraph", folder: Path) -> None:
     from mhgrn.kg.graph import EXPORTED, EXPORTS, FORMAT
 
     named = [_written_as(graph.schema, number) for number in range(len(graph.schema))]
-    names = list(graph.names)
+    names = [graph.identifier(i) for i in range(len(graph))] if graph.labels else list(graph.names)
     weights = itertools.repeat(None) if graph.weight is None else map(str, graph.weight)
     facts = zip(graph.heads().tolist(), graph.relation.tolist(), graph.tail.tolist(), weights, strict=False)
     with new_folder(folder, EXPORTED, EXPORTS) as partial:
         write_json(partial / EXPORTED, {"format": FORMAT, "fingerprint": graph.fingerprint})
         write_text(partial / "concepts.txt", "".join(f"{name}\n" for name in names))
         write_text(partial / "schema.yaml", graph.schema.to_yaml())
+        if graph.labels is not None:
+            write_labels(partial / "labels.tsv", graph.labels.all_rows())
         with (partial / "facts.tsv").open("w", encoding="utf-8", newline="") as file:
             file.write("head\trelation\ttail" + ("" if graph.weight is None else "\tweight") + "\n")
             for head, relation, tail, weight in facts:

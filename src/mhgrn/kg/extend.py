@@ -8,6 +8,7 @@ import numpy as np
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.io.stored import StoredArray
 from mhgrn.kg.graph import OPTIONAL, Ints, KnowledgeGraph
+from mhgrn.kg.label_table import LabelTable
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.provenance import Provenance
 from mhgrn.kg.strings import StringIndex
@@ -52,6 +53,7 @@ class ExtendedGraph(KnowledgeGraph):
         self.added: tuple[tuple[str, str, str], ...] = added
         self.new_concepts = new
         self.names = _Names(base.names, new)
+        self.labels = base.labels
 
     @property
     def has_provenance(self) -> bool:
@@ -63,9 +65,15 @@ class ExtendedGraph(KnowledgeGraph):
 
     def save(self, folder: str | Path) -> None:
         """Write the graph with its facts to a folder, completely or not at all."""
-        names = StringIndex.of(self.names)
+        names, labels = StringIndex.of(self.names), self.labels
+        if labels is not None:
+            table = LabelTable()
+            for row in labels.all_rows():
+                table.add(row)
+            names, labels = table.finished(StringIndex.of([*labels.keys, *self.new_concepts]))
         source = {**self.about.get("source", {}), "added_facts": len(self.added)}
-        KnowledgeGraph.from_sorted(names, self.heads(), self.relation, self.tail, None, self.schema, source).save(folder)
+        facts = self.heads(), self.relation, self.tail, None
+        KnowledgeGraph.from_sorted(names, *facts, self.schema, source, labels=labels).save(folder)
 
 
 def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int]) -> Iterator[Edge]:
@@ -84,13 +92,14 @@ def _edges(graph: KnowledgeGraph, fact: tuple[str, str, str], new: dict[str, int
     if found is None:
         members = [member.removeprefix("*") for relation in graph.schema.relations for member in relation.members]
         raise UserError(f"{shortened(fact[1])} is not a relation of the graph.{did_you_mean(fact[1], members)}")
-    if not head or not tail or head == tail:
+    known = {name: graph.find_one(name) for name in (head, tail)}
+    if not head or not tail or head == tail or (known[head] is not None and known[head] == known[tail]):
         raise UserError(f"the fact {', '.join(map(shown, fact))} does not join two different concepts.")
     relation, swapped = found
     ends = []
     for name in (tail, head) if swapped else (head, tail):
-        known = graph.find(name)
-        ends.append(known if known is not None else new.setdefault(name, len(graph) + len(new)))
+        number = known[name]
+        ends.append(number if number is not None else new.setdefault(name, len(graph) + len(new)))
     yield ends[0], ends[1], relation
     if relation in graph.schema.symmetric_ids:
         yield ends[1], ends[0], relation

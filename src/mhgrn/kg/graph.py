@@ -32,7 +32,8 @@ FEATURES = "features"  # sub-folder: node features
 INDEX = "index"  # sub-folder: the concept index
 HOLDS = ("*.npy", "schema.yaml", FEATURES, INDEX)
 EXPORTED = "export.json"
-EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml")
+EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml", "labels.tsv")
+LISTED = 10  # concepts with the same label that a message lists
 
 ARRAYS = (
     *("head_ptr", "tail", "relation", "weight"),
@@ -251,13 +252,15 @@ class KnowledgeGraph:
         weight: Ints | None,
         schema: Schema,
         source: dict[str, Any],
+        labels: Labels | None = None,
     ) -> "KnowledgeGraph":
         """Make a graph in memory from columns of facts. Of repeated facts the first is kept."""
         from mhgrn.kg.csr import first_of_each
 
         first = first_of_each(head, relation, tail, len(names), len(schema))
         kept_weight = None if weight is None else weight[first]
-        return cls.from_sorted(StringIndex.of(names), head[first], relation[first], tail[first], kept_weight, schema, source)
+        facts = head[first], relation[first], tail[first], kept_weight
+        return cls.from_sorted(StringIndex.of(names), *facts, schema, source, labels=labels)
 
     @classmethod
     def from_sorted(
@@ -324,6 +327,8 @@ class KnowledgeGraph:
 
     def export(self, folder: str | Path) -> None:
         """Write the graph as text: ``facts.tsv``, ``concepts.txt``, ``schema.yaml`` and the marker file ``export.json``.
+
+        A graph with labels is written by ids, and its labels to ``labels.tsv``.
 
         :func:`mhgrn.build` makes the same graph from them.
         """
@@ -411,16 +416,27 @@ class KnowledgeGraph:
         means no concept, or more than one.
         """
         stored = concept_name(name)
-        found = self.find(stored)
+        found = self.find_one(name)
         if found is None:
-            if self.labels is not None and (several := self.labels.named(stored)):
-                listed = ", ".join(f"{shown(self.label(c))} ({shown(self.identifier(c))})" for c in several[:10])
-                more = f" and {len(several) - 10:,} more" if len(several) > 10 else ""
-                raise UserError(f"{shortened(name)} may mean {len(several):,} concepts: {listed}{more}. Give the id of one.")
             similar = one_edit_away(stored) if len(stored) <= LONGEST_NAME else ()
             near = {other for other in similar if self.find(other) is not None}
             raise UserError(self.lacks(name) + (did_you_mean(stored, near) if near else ""))
         return found
+
+    def find_one(self, name: str) -> int | None:
+        """Return the number of the concept with this name, as :meth:`id` does; None if there is none."""
+        stored = concept_name(name)
+        found = self.find(stored)
+        if found is None and self.labels is not None and (several := self.labels.named(stored)):
+            listed = ", ".join(f"{shown(self.label(c))} ({shown(self.identifier(c))})" for c in several[:LISTED])
+            more = f" and {len(several) - LISTED:,} more" if len(several) > LISTED else ""
+            raise UserError(f"{shortened(name)} may mean {len(several):,} concepts: {listed}{more}. Give the id of one.")
+        return found
+
+    def find_all(self, name: str) -> list[int]:
+        """Return the numbers of all concepts that a name may mean: in a graph with labels there may be more than one."""
+        found = self.find(concept_name(name))
+        return [found] if found is not None else [] if self.labels is None else self.labels.named(name)
 
     def lacks(self, name: str) -> str:
         """Return the message for a name that is not a concept."""
@@ -523,7 +539,7 @@ class KnowledgeGraph:
         """
         rng = np.random.default_rng(seed)
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
-        return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed})
+        return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed}, self.labels)
 
 
 def _not_sorted(stored: StoredArray) -> UserError:

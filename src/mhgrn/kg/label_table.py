@@ -109,7 +109,7 @@ class LabelTable:
         texts, concept, language, kind = [texts[i] for i in kept], concept[kept], language[kept], kind[kept]
         languages, language = self._renumbered(language)
         first = pointer(concept, len(keys))
-        names = _names(ids, texts, first)
+        names = _names(ids, texts, first, keys)
         text_ptr, text_bytes = _joined(texts)
         id_ptr, id_bytes = _joined(ids)
         arrays = {
@@ -166,13 +166,13 @@ def _first_of_each(concept: Array, texts: list[str], language: Array, kind: Arra
     return kept
 
 
-def _names(ids: list[str], texts: list[str], first: Array) -> StringIndex:
-    """Return the name of each concept: its first label, with its id in brackets if others have the same label in any case."""
+def _names(ids: list[str], texts: list[str], first: Array, keys: StringIndex) -> StringIndex:
+    """Return the name of each concept: its first label, with its id in brackets if others have this label or id, in any case."""
     starts = first.tolist()
     own = ["_".join(text.split()) for text in ids]
     names = ["_".join((texts[a] if a < b else text_of_id(ids[i])).split()) for i, (a, b) in enumerate(pairwise(starts))]
     for suffix in chain([own], repeat([f"#{i}" for i in range(len(ids))])):  # numbers only if a label has an id in brackets too
-        shared = [i for i in _shared(names) if names[i] != own[i]]
+        shared = [i for i in _shared(names, keys) if names[i] != own[i]]
         if not shared:
             break
         for i in shared:
@@ -180,11 +180,15 @@ def _names(ids: list[str], texts: list[str], first: Array) -> StringIndex:
     return StringIndex.of(names)
 
 
-def _shared(names: list[str]) -> list[int]:
-    """Return the places of the names that others have too, in any case."""
-    _, number = _interned([name.lower() for name in names])
-    found: list[int] = np.flatnonzero(np.bincount(number)[number] > 1).tolist()
-    return found
+def _shared(names: list[str], keys: StringIndex) -> list[int]:
+    """Return the places of the names that others have too, as a name or as an id, in any case."""
+    index, number = _interned([name.lower() for name in names])
+    found = np.bincount(number)[number] > 1
+    first = {text: i for i, text in zip(reversed(range(len(names))), reversed(number.tolist()), strict=True)}
+    for text in range(len(index)):
+        if (concept := keys.find(index[text])) is not None and concept != first[text]:
+            found[first[text]] = True
+    return np.flatnonzero(found).tolist()  # type: ignore[no-any-return]
 
 
 def _surfaces(texts: list[str], concept: Array, ids: list[str], first: Array) -> dict[str, Array]:
@@ -256,3 +260,11 @@ def file_labels(path: Path) -> Iterator[Label]:
         if problem := label_problem(label):
             raise UserError(f"{path}:{number}: {problem}.")
         yield label
+
+
+def write_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Write labels as a table that :func:`file_labels` reads."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write("\t".join(_COLUMNS) + "\n")
+        for label in labels:
+            file.write(f"{label.concept}\t{label.text}\t{label.language}\t{'label' if label.is_preferred else 'alias'}\n")

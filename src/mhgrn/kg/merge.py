@@ -1,6 +1,6 @@
 """Merging graphs: the union of their concepts and facts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.graph import Ints, KnowledgeGraph
+from mhgrn.kg.label_table import LabelTable
+from mhgrn.kg.names import concept_name
 from mhgrn.kg.provenance import ROW, provenance_arrays, together
 from mhgrn.kg.schema import Relation, Schema
 from mhgrn.kg.strings import StringIndex
@@ -20,6 +22,8 @@ def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> Kno
     """Merge graphs into one.
 
     Concepts of the first graph keep their numbers; new ones follow in order. A fact keeps its first weight. Nothing is pruned.
+    Concepts are the same if they have the same name; in graphs with labels, if they have the same id. A concept of a graph without
+    labels is the one that has its name as id or is the only one with its name as label.
 
     Args:
         graphs: Two graphs or more.
@@ -37,8 +41,9 @@ def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> Kno
     joined = schema or _united(graphs)
     targets = [_targets(graph, label, joined) for graph, label in zip(graphs, _labels(graphs), strict=True)]
     concepts: dict[str, int] = {}
+    labelled = [graph for graph in graphs if graph.labels is not None]
     pairs = track(zip(graphs, targets, strict=True), "merging", len(graphs))
-    columns = [_columns(graph, joined, *target, concepts) for graph, target in pairs]
+    columns = [_columns(graph, joined, *target, _keys(graph, labelled), concepts) for graph, target in pairs]
     head, relation, tail, weight, place = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.lexsort((relation, tail, head))  # stable: of equal facts that of the first graph comes first
     new = np.ones(len(order), dtype=bool)
@@ -47,8 +52,32 @@ def merge(graphs: Sequence[KnowledgeGraph], schema: Schema | None = None) -> Kno
     weights: Any = weight[kept] if any(graph.weight is not None for graph in graphs) else None
     source = {"merged": [graph.fingerprint for graph in graphs]}
     provenance = _provenance(graphs, place[kept], np.repeat(np.arange(len(graphs)), [len(c[0]) for c in columns])[kept])
-    names = StringIndex.of(concepts)
-    return KnowledgeGraph.from_sorted(names, head[kept], relation[kept], tail[kept], weights, joined, source, provenance)
+    names, labels = StringIndex.of(concepts), None
+    if labelled:
+        table = LabelTable()
+        for row in (row for graph in labelled if graph.labels is not None for row in graph.labels.all_rows()):
+            table.add(row)
+        names, labels = table.finished(names)
+    facts = head[kept], relation[kept], tail[kept], weights
+    return KnowledgeGraph.from_sorted(names, *facts, joined, source, provenance, labels)
+
+
+def _keys(graph: KnowledgeGraph, labelled: Sequence[KnowledgeGraph]) -> Iterator[str]:
+    """Yield by what concepts are the same in all graphs: their names, or their ids in lower case if a graph has labels."""
+    for number, name in enumerate(graph.names):
+        if graph.labels is not None and number < len(graph.labels):
+            yield graph.labels.keys[number]
+            continue
+        for other in labelled:
+            if (
+                other.labels is not None
+                and (found := other.labels.find(name)) is not None
+                and name in (other.labels.keys[found], concept_name(other.labels.text(found)))
+            ):
+                yield other.labels.keys[found]
+                break
+        else:
+            yield name
 
 
 def _provenance(graphs: Sequence[KnowledgeGraph], number: Ints, owner: Ints) -> dict[str, Ints] | None:
@@ -113,13 +142,13 @@ def _targets(graph: KnowledgeGraph, label: str, joined: Schema) -> tuple[Ints, I
 
 
 def _columns(
-    graph: KnowledgeGraph, joined: Schema, number: Ints, swapped: Ints, concepts: dict[str, int]
+    graph: KnowledgeGraph, joined: Schema, number: Ints, swapped: Ints, keys: Iterable[str], concepts: dict[str, int]
 ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
     """Return a graph's facts by the numbers of the merged graph, with their weights and their numbers in the graph.
 
     The graph's concepts are added to ``concepts``.
     """
-    concept = np.array([concepts.setdefault(graph.name(i), len(concepts)) for i in range(len(graph))], dtype=np.int64)
+    concept = np.array([concepts.setdefault(key, len(concepts)) for key in keys], dtype=np.int64)
     head, tail, swap = concept[graph.heads()], concept[graph.tail], swapped[graph.relation]
     head, tail = np.where(swap, tail, head), np.where(swap, head, tail)
     relation = number[graph.relation]

@@ -42,4 +42,5 @@ def sample_facts(graph: KnowledgeGraph, keep: float, seed: int = 0) -> Knowledge
     kept = np.flatnonzero(draws <= facts[count - 1])
     weight = None if graph.weight is None else np.asarray(graph.weight)[kept]
     source = {"sampled": {"keep": keep, "seed": seed, "of": graph.fingerprint}}
-    return KnowledgeGraph.from_sorted(graph.names, head[kept], relation[kept], tail[kept], weight, graph.schema, source)
+    columns_kept = head[kept], relation[kept], tail[kept], weight
+    return KnowledgeGraph.from_sorted(graph.names, *columns_kept, graph.schema, source, labels=graph.labels)

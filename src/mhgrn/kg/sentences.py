@@ -141,8 +141,8 @@ def phrase(name: str, form: str = "noun") -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a concept is the name of a person, a place or a time."""
-    return name in NAMES or name in NAME_PHRASES
+    """Whether a concept is the name of a person, a place or a time, or a label with capital letters."""
+    return name in NAMES or name in NAME_PHRASES or name != name.lower()
 
 
 def is_plural(name: str) -> bool:

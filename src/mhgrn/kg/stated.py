@@ -11,7 +11,8 @@ def stated(graph: KnowledgeGraph, fact: Fact) -> dict[str, Any]:
     """A fact of a graph as JSON values.
 
     ``fact`` has head, relation and tail; ``id`` is :attr:`Fact.id`; ``number`` is the fact's number in the stored graph, None for a
-    fact that was added for one question; ``provenance`` is there if the graph keeps it, and None for a fact without it.
+    fact that was added for one question; ``concepts`` has the ids of head and tail, in a graph with labels; ``provenance`` is there
+    if the graph keeps it, and None for a fact without it.
 
     >>> fact = Fact("child", "AtLocation", "classroom")
     >>> stated(KnowledgeGraph.from_facts([fact]), fact)["number"]
@@ -24,6 +25,8 @@ def stated(graph: KnowledgeGraph, fact: Fact) -> dict[str, Any]:
         "number": base.number(fact) if base is graph or base.holds(*fact) else None,
         "sentence": fact_sentence(graph.schema, fact),
     }
+    if graph.labels is not None:
+        found["concepts"] = [graph.identifier(graph.id(name)) for name in (fact.head, fact.tail)]
     if graph.has_provenance:
         provenance = graph.provenance(fact)
         found["provenance"] = None if provenance is None else provenance.to_dict()

@@ -18,7 +18,6 @@ from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredFolder, parse_json, read_folder
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.kg.names import concept_name
 from mhgrn.open.topics import TopicFinder, marked_names
 from mhgrn.printing import shortened, shown
 from mhgrn.progress import track
@@ -210,12 +209,11 @@ def prepare_open(
 
 def answer_concepts(names: Sequence[str], graph: KnowledgeGraph, finder: TopicFinder) -> Ints:
     """The concepts with these names. A name that is not one stands for the only concept that grounding finds in it, if any."""
-    found = set()
+    found = set[int]()
     for name in names:
-        concept = graph.find(concept_name(name))
-        if concept is None and not finder.marks:
+        concepts = graph.find_all(name)
+        if not concepts and not finder.marks:
             grounded = finder.grounder.concepts(name)
-            concept = graph.find(grounded[0]) if len(grounded) == 1 else None
-        if concept is not None:
-            found.add(concept)
+            concepts = graph.find_all(grounded[0]) if len(grounded) == 1 else []
+        found.update(concepts)
     return np.array(sorted(found), dtype=np.int64)

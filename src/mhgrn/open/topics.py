@@ -6,7 +6,6 @@ from typing import NamedTuple
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.kg.names import concept_name
 
 PLACEHOLDER = "it"  # what the text encoder reads instead of a marked topic
 LONGEST = 16  # words of a name that is looked for
@@ -82,8 +81,7 @@ class TopicFinder:
         try:
             return self.find(stem)
         except UserError:
-            found = (self.graph.find(concept_name(name)) for name in marked_names(stem))
-            return Topics(sorted({concept for concept in found if concept is not None}), masked(stem))
+            return Topics(sorted({c for name in marked_names(stem) for c in self.graph.find_all(name)}), masked(stem))
 
     def _named(self, stem: str) -> Topics:
         """The longest name of a concept that the text contains, in any case."""
@@ -93,10 +91,9 @@ class TopicFinder:
             for first in range(len(words) - length + 1):
                 start, end = words[first].start(), words[first + length - 1].end()
                 name = stem[start:end].rstrip("?!.,;:")
-                concept = self.graph.find(concept_name(name))
-                if concept is not None:
-                    found.append((-len(name), start, concept, name))
+                if concepts := self.graph.find_all(name):
+                    found.append((-len(name), start, concepts, name))
             if found:
-                _, start, concept, name = min(found)
-                return Topics([concept], stem[:start] + PLACEHOLDER + stem[start + len(name) :])
+                _, start, concepts, name = min(found)
+                return Topics(sorted(concepts), stem[:start] + PLACEHOLDER + stem[start + len(name) :])
         return Topics([], stem)

@@ -101,8 +101,14 @@ def create_server(qa: QuestionAnswerer) -> MCPServer[Any]:
 def _facts_about(graph: KnowledgeGraph, concept: str, limit: int) -> dict[str, Any]:
     check_concepts(graph, concept)
     facts = graph.facts_of(concept)
-    name = graph.name(graph.id(concept))
-    return {"concept": label(name), "total": len(facts), "facts": [stated(graph, fact) for fact in facts[:limit]]}
+    number = graph.id(concept)
+    ids = {} if graph.labels is None else {"id": graph.identifier(number)}
+    return {
+        "concept": label(graph.name(number)),
+        **ids,
+        "total": len(facts),
+        "facts": [stated(graph, fact) for fact in facts[:limit]],
+    }
 
 
 def _paths_between(graph: KnowledgeGraph, source: str, target: str, max_hops: int, limit: int) -> dict[str, Any]:

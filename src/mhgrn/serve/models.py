@@ -95,19 +95,23 @@ class ServedModel:
 
     def concepts(self, prefix: str, limit: int) -> list[dict[str, Any]]:
         """The concepts whose names begin with a text, those with most facts first."""
-        names, counts = self.graph.names, self._fact_counts
-        number = names.beginning_with(concept_name(prefix))
+        graph, counts = self.graph, self._fact_counts
+        number = (graph.names if graph.labels is None else graph.labels.surfaces).beginning_with(concept_name(prefix))
+        if graph.labels is not None:
+            number = np.unique([c for surface in number.tolist() for c in graph.labels.concepts_of(surface)]).astype(np.int64)
         best = number[np.lexsort((number, -counts[number]))[:limit]]
-        return [{"name": (name := names[c]), "label": label(name), "facts": int(counts[c])} for c in best.tolist()]
+        return [{"name": (name := graph.name(c)), "label": label(name), "facts": int(counts[c])} for c in best.tolist()]
 
     def concept(self, name: str, limit: int) -> dict[str, Any] | None:
         """The facts of a concept as sentences; None if the graph does not have it."""
-        stored, graph = concept_name(name), self.graph
-        if graph.find(stored) is None:
+        graph = self.graph
+        if (found := graph.find_one(name)) is None:
             return None
+        stored = graph.name(found)
         facts = graph.facts_of(stored)
         return {
             "name": stored,
+            **({} if graph.labels is None else {"id": graph.identifier(found)}),
             "label": label(stored),
             "total": len(facts),
             "facts": [stated(graph, fact) for fact in facts[:limit]],

@@ -77,6 +77,7 @@ class NodeBody(BaseModel):
     label: str
     role: Literal["question", "choice", "between"]
     choices: list[int]
+    id: str | None = Field(None, description="the id of the concept, in a graph with labels")
 
 
 class EdgeBody(BaseModel):
@@ -202,12 +203,14 @@ class ProvenanceBody(BaseModel):
 class ConceptFactBody(StatedFact):
     id: str = Field(description="made of the names; the same in every graph")
     number: int = Field(description="the fact's number in this graph")
+    concepts: list[str] | None = Field(None, description="the ids of head and tail, in a graph with labels")
     provenance: ProvenanceBody | None = Field(None, description="where the fact comes from, if the graph keeps it")
 
 
 class ConceptFactsBody(BaseModel):
     name: str
     label: str
+    id: str | None = Field(None, description="the id of the concept, in a graph with labels")
     total: int
     facts: list[ConceptFactBody]
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,7 +26,6 @@ from mhgrn.io.markers import write_marker
 from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
-from mhgrn.kg.names import concept_name
 from mhgrn.printing import shortened, shown
 from mhgrn.progress import bar
 from mhgrn.questions.question import Question
@@ -303,8 +303,7 @@ def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str
 
 def hidden_pairs(question: Question, graph: KnowledgeGraph) -> list[Pair]:
     """The pairs of concepts whose facts are hidden from a question's subgraphs."""
-    found = ((graph.find(concept_name(head)), graph.find(concept_name(tail))) for head, _, tail in question.hide)
-    return [(head, tail) for head, tail in found if head is not None and tail is not None]
+    return [pair for head, _, tail in question.hide for pair in product(graph.find_all(head), graph.find_all(tail))]
 
 
 def statement_builder(name: str, questions: Sequence[Question]) -> str:

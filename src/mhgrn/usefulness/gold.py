@@ -70,7 +70,8 @@ def _gold(row: Any, graph: KnowledgeGraph, grounder: Grounder, number: int) -> G
         isinstance(f, list) and len(f) == 3 and all(isinstance(n, str) for n in f) for f in support
     ):
         raise UserError(f"{FACTS} is a list of [head, relation, tail], {TEXT} a text; this row has {shortened(support or text)}.")
-    facts = (Fact(concept_name(head), relation, concept_name(tail)) for head, relation, tail in support)
+    numbers = ((graph.find(concept_name(head)), relation, graph.find(concept_name(tail))) for head, relation, tail in support)
+    facts = (Fact(graph.name(h), relation, graph.name(t)) for h, relation, t in numbers if h is not None and t is not None)
     concepts = frozenset(grounder.concepts(text)) if text else frozenset[str]()
     named = frozenset(grounder.concepts(" . ".join([question.stem, *question.choices])))
     known = frozenset(canonical(graph, fact) for fact in facts if graph.holds(*fact))

@@ -152,7 +152,7 @@ class VectorSource(FeatureSource):
 
     def write(self, request: Request, place: Path) -> FeatureFolder:
         concepts = request.concepts
-        names = [self.graph.name(int(c)) for c in concepts]
+        names = [self.graph.name(int(c)).lower() for c in concepts]
         row_of = {name: row for row, name in enumerate(names)}  # of names, and of the words of longer names
         words: list[list[int]] = [
             [row_of.setdefault(word, len(row_of)) for word in name.split("_") if word]

@@ -94,8 +94,9 @@ class Matcher:
         found = self._kept_of(spans.number.tolist())
         if self._surfaces.are_names:
             return sorted(map(self._name, found))
-        concepts = {concept for number in found if number >= 0 for concept in self._surfaces.concepts(number)}
-        return sorted(map(self.graph.name, concepts))
+        skipped = self._surfaces.find(concept_name(answer))
+        found = {number for number in found if number >= 0} | {n for n in self._surfaces.long_in(text) if n != skipped}
+        return sorted({self.graph.name(concept) for number in found for concept in self._surfaces.concepts(number)})
 
     def mentioned(self, statements: Sequence[str], choices: Sequence[str]) -> StatementRows:
         """Return the concepts of each statement and of its choice."""
@@ -113,16 +114,18 @@ class Matcher:
             ptr[1:] += np.cumsum(lengths)
             of_question += lengths
         rows = StatementRows(ptr, of_question, concepts)
-        return rows if self._surfaces.are_names else self._of_concepts(rows)
+        return rows if self._surfaces.are_names else self._of_concepts(rows, statements, choices)
 
-    def _of_concepts(self, rows: StatementRows) -> StatementRows:
-        """Replace labels and aliases by their concepts. A concept of both sides is an answer concept."""
+    def _of_concepts(self, rows: StatementRows, statements: Sequence[str], choices: Sequence[str]) -> StatementRows:
+        """Replace labels and aliases by their concepts, and add those of long ones. A concept of both sides is the answer's."""
         found, of_question = list[list[int]](), list[int]()
-        numbers = rows.concepts.tolist()
-        for (start, end), size in zip(pairwise(rows.ptr.tolist()), rows.of_question.tolist(), strict=True):
+        numbers, sizes = rows.concepts.tolist(), rows.of_question.tolist()
+        long_in = _Memo(self._surfaces.long_in)
+        for (start, end), size, *texts in zip(pairwise(rows.ptr.tolist()), sizes, statements, choices, strict=True):
+            parts = numbers[start : start + size], numbers[start + size : end]
             question, answer = (
-                {concept for number in part for concept in self._surfaces.concepts(number)}
-                for part in (numbers[start : start + size], numbers[start + size : end])
+                {concept for number in (*part, *long_in[text]) for concept in self._surfaces.concepts(number)}
+                for part, text in zip(parts, texts, strict=True)
             )
             found.append([*sorted(question - answer), *sorted(answer)])
             of_question.append(len(question - answer))

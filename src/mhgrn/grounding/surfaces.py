@@ -1,6 +1,10 @@
 """The texts by which concepts are found: their names; in a graph with labels, all labels and aliases."""
 
+from mhgrn.grounding.lemmas import LONGEST
 from mhgrn.kg.graph import KnowledgeGraph
+
+LONGEST_LABEL = 16  # words of a label that is searched for, at most
+_MARKS = ".,;:?!\"'“”‘’()[]"
 
 
 class Surfaces:
@@ -33,6 +37,20 @@ class Surfaces:
             return self._names[number]
         texts = self._labels.surfaces
         return texts[number] if number < len(texts) else self._names[number - self.offset]
+
+    def long_in(self, text: str) -> tuple[int, ...]:
+        """Return the labels and aliases in a text that have more words than a pattern. They are found as they are spelled."""
+        if self._labels is None:
+            return ()
+        words, found = text.lower().split(), set[int]()
+        for start in range(len(words) - LONGEST):
+            first = words[start].lstrip(_MARKS)
+            for end in range(start + LONGEST + 1, min(start + LONGEST_LABEL, len(words)) + 1):
+                middle, last = words[start + 1 : end - 1], words[end - 1]
+                for ending in dict.fromkeys((last, last.rstrip(_MARKS))):
+                    if (number := self.find("_".join([first, *middle, ending]))) is not None:
+                        found.add(number)
+        return tuple(sorted(found))
 
     def concepts(self, number: int) -> list[int]:
         """Return the concepts of a text, ascending: more than one for a homonym."""

@@ -64,16 +64,15 @@ class LabelTable:
         return len(self._rows[0])
 
     def add(self, label: Label) -> bool:
-        """Add a label that has no :func:`label_problem`. Returns whether it is in a language to keep."""
-        tag = label.language.strip().lower()
-        if self._rank(tag) is None:
-            return False
+        """Add a label that has no :func:`label_problem`. Returns whether it is in a language to keep; the id is kept anyway."""
         if self._last[0] != label.concept:  # the labels of a concept usually follow each other
             key = self._keys.add(concept_name(label.concept).encode())
             if key == len(self._ids):
                 self._ids.append(" ".join(label.concept.split()))
             self._last = label.concept, key
-        text = " ".join(label.text.split())
+        tag, text = label.language.strip().lower(), " ".join(label.text.split())
+        if self._rank(tag) is None:
+            return False
         if not text:
             return True
         number = self._tags.setdefault(tag, len(self._tags))

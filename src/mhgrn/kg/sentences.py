@@ -83,9 +83,12 @@ def fact_sentence(schema: Schema, fact: Fact) -> str:
 def state(statement: str, head: str, tail: str) -> str:
     """Fill the placeholders of a statement.
 
+    >>> state("{head} is a {tail}", "Focal-onset_seizure", "Seizure"), state("{head} is a {tail}", "dog", "animal")
+    ('Focal-onset seizure is a kind of Seizure.', 'A dog is a kind of animal.')
     >>> state("{head} wants {tail:to}", "dog", "play_outside")
     'A dog wants to play outside.'
     """
+    statement = statement.replace(" is a {tail}", " is a kind of {tail:bare}")  # the tail has an article of its own
     if is_name(head):
         statement = statement.replace(" is a kind of {tail:bare}", " is {tail}")
     concepts = {"head": head, "tail": tail}
@@ -141,8 +144,13 @@ def phrase(name: str, form: str = "noun") -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a concept is the name of a person, a place or a time, or a label with capital letters."""
-    return name in NAMES or name in NAME_PHRASES or name != name.lower()
+    """Whether a concept is the name of a person, a place or a time."""
+    return name in NAMES or name in NAME_PHRASES
+
+
+def _is_title(name: str) -> bool:
+    """Whether a name has capital letters, as labels of concepts have. It is said as it is spelled, without an article."""
+    return name != name.lower()
 
 
 def is_plural(name: str) -> bool:
@@ -151,7 +159,7 @@ def is_plural(name: str) -> bool:
     >>> [is_plural(name) for name in ("wheels", "four_wheels", "people", "bus", "glass", "pair_of_socks")]
     [True, True, True, False, False, False]
     """
-    if is_name(name):
+    if is_name(name) or _is_title(name):
         return False
     words = name.replace("_", " ").split(" ")
     if _is_action(words, is_likely=False) or _is_activity(words):
@@ -238,6 +246,8 @@ def _is_action(words: list[str], is_likely: bool) -> bool:
 
 def _noun(name: str, words: list[str]) -> str:
     text = " ".join(words)
+    if _is_title(name):
+        return text
     if name in WITH_THE:
         return f"the {text}"
     head = _head_noun(words).lower()

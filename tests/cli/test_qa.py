@@ -244,5 +244,6 @@ def test_predictions_are_printed_or_written_as_csv(project: Project, here: Comma
 
 def test_the_starter_model_is_evaluated_and_compared_by_name(project: Project, here: Command) -> None:
     assert json.loads(here("eval", "starter", "--data", project.data, "--json").out)["questions"] == 8
-    assert "name a folder of prepared questions with --data" in here("eval", "starter").err
+    assert "of 356 questions" in here("eval", "starter").out  # the test questions of the package
+    assert "name a folder of prepared questions with --data" in here("compare", "starter", "starter").err
     assert "of 8 questions" in here("compare", "starter", "starter", "--data", project.data).out

@@ -3,12 +3,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 import mhgrn
 from batched_answers import assert_equal
 from mhgrn.errors import UserError
-from mhgrn.inference import Asked, QuestionAnswerer, WrongOption
+from mhgrn.inference import Asked, FactMasks, QuestionAnswerer, WrongOption
 from mhgrn.inference import view as view_module
 from mhgrn.questions.question import Question
 
@@ -90,6 +91,25 @@ def test_a_contrast_is_the_difference_of_log_odds_without_each_fact(qa: Question
     assert {one.fact for one in back.facts} == {one.fact for one in contrast.facts}
     with pytest.raises(UserError, match="'moon' is not one of the choices"):
         qa.contrast(*DESK, "schoolroom", "moon")
+
+
+def test_a_contrast_shows_the_facts_that_change_most_of_all_facts(qa: QuestionAnswerer) -> None:
+    """Remove every fact of the question in turn: none changes the difference more than those that are shown first."""
+    masks = FactMasks(qa.scorer, qa.read([Asked(Question.asked(*DESK))]), 0)
+    answer = qa.ask(*DESK, contrast="library", effects=False)
+    this, other = DESK[1].index(answer.choice), DESK[1].index("library")
+    scores = masks.scores(~np.eye(len(masks.facts), dtype=bool))
+    difference = float(masks.score[this] - masks.score[other])
+    changes = (scores[:, this] - scores[:, other] - difference).abs().sort(descending=True).values[:3]
+    shown = answer.contrast
+    assert shown is not None
+    assert [abs(one.difference_without - difference) for one in shown.facts[:3]] == pytest.approx(changes.tolist(), abs=1e-4)
+    lines = str(answer).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith(f"    {answer.choice} rather than library: "))
+    assert lines[first + 1].strip().startswith(shown.facts[0].sentence)
+    assert "times as probable" in lines[first + 1]
+    same = qa.ask(*DESK, contrast=answer.choice, effects=False)
+    assert f"    {answer.choice} is the answer itself; nothing to compare it with." in str(same).splitlines()
 
 
 def test_the_shown_subgraph_has_the_paths_and_says_what_is_left_out(qa: QuestionAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:

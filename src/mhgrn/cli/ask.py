@@ -48,6 +48,10 @@ def ask(
             show_default=False,
         ),
     ] = None,
+    contrast: Annotated[
+        str | None,
+        typer.Option("--contrast", metavar="CHOICE", help="Also say why the answer rather than this choice.", show_default=False),
+    ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="Without choices: number of answers.")] = 10,
     by: By = "evidence",
     as_triples: Annotated[bool, typer.Option("--facts", help="Show facts as triples instead of sentences.")] = False,
@@ -94,8 +98,9 @@ def ask(
     if not choice:
         qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
         options: dict[str, Any] = {"n": n, "paths": paths or 1, "effects": effects, "without": left_out}
-        if attention:
-            raise UserError("--attention is for questions with choices; give choices with -c.")
+        if attention or contrast is not None:
+            name = "--attention" if attention else "--contrast"
+            raise UserError(f"{name} is for questions with choices; give choices with -c.")
         answer = qa.ask(question, None, facts, abstain_below=abstain_below, coverage=coverage, **options)
         if as_json:
             show_json(answer.to_dict())
@@ -104,8 +109,8 @@ def ask(
         return
     asked = Question.asked(question, choice)
     qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
-    certainty = {"abstain_below": abstain_below, "coverage": coverage}
-    answer = qa.answer(asked, facts, without=left_out, by=by, paths=paths or 3, effects=effects, attention=attention, **certainty)
+    options = {"abstain_below": abstain_below, "coverage": coverage, "contrast": contrast, "paths": paths or 3}
+    answer = qa.answer(asked, facts, without=left_out, by=by, effects=effects, attention=attention, **options)
     if as_json:
         show_json(answer.to_dict())
     else:

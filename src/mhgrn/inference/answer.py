@@ -158,6 +158,8 @@ class Answer:
             lines += self._path_lines()
             shown = [fact for path in self.paths for fact in path.facts]
         lines += [f"    {line}" for line in source_lines(self.sources, shown)]
+        if self.contrast is not None:
+            lines += [f"    {line}" for line in self.contrast.lines(triples)]
         return "\n".join(lines + [f"    note: {printable(note)}" for note in self.notes])
 
     def _path_lines(self) -> list[str]:

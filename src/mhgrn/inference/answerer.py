@@ -44,7 +44,7 @@ from mhgrn.inference.evidence_set import evidence_set
 from mhgrn.inference.gathering import evidence_of
 from mhgrn.inference.notes import found_concepts, left_out, notes_of
 from mhgrn.inference.proposing import Proposer, rank_proposed, refuse_without_choices
-from mhgrn.inference.searching import WALKS, smallest_sets
+from mhgrn.inference.searching import WALKS, smallest_sets, steepest_facts
 from mhgrn.inference.sources import shown_facts, sources_of
 from mhgrn.inference.view import view_of
 from mhgrn.kg.graph import KnowledgeGraph
@@ -416,7 +416,10 @@ class QuestionAnswerer(Shareable):
     def _contrast(self, read: Read, q: int, this: int, other: int) -> Contrast:
         """Remove each candidate fact from the graphs of two choices, all at once, and keep those that change most."""
         graph, both = read.knowledge.graph, [read.first[q] + this, read.first[q] + other]
-        facts = candidates(read, both, self.run.model.graph_encoder, self._first_head)
+        encoder = self.run.model.graph_encoder
+        facts = candidates(read, both, encoder, self._first_head)
+        if encoder.weighs_edges and encoder.uses_graph:
+            facts = list(dict.fromkeys([*facts, *steepest_facts(FactMasks(self.scorer, read, q), [this, other])]))
         of = AlteredGraphs.of([read.subgraphs[statement] for statement in both], [triples(graph, fact) for fact in facts])
         changed = altered_scores(self.scorer, read, ((one, both[choice]) for one, choice in zip(of.graphs, of.choice, strict=True)))
         names = distinct_names(read.asked[q].question)

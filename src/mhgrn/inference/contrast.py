@@ -1,5 +1,6 @@
 """Why one choice rather than another: the facts that most change the difference of their log odds."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,10 +12,12 @@ from mhgrn.explain import WalkDistribution, attends_to_walks, to_path
 from mhgrn.inference.batch import Read
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.kg.sentences import fact_sentence
+from mhgrn.printing import printable
 from mhgrn.subgraphs.extract import OTHER
 
 CANDIDATES = 24  # facts of each choice that are removed in turn
 SHOWN = 10
+MOST_TIMES = 20.0  # the largest difference of log odds that is printed exactly
 SMALLEST = 1e-5  # changes of a difference that are not rounding
 
 
@@ -25,6 +28,10 @@ class ContrastFact:
     fact: Fact
     sentence: str
     difference_without: float
+
+    @property
+    def triple(self) -> str:
+        return f"{self.fact.head} —{self.fact.relation}→ {self.fact.tail}".replace("_", " ")
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,28 @@ class Contrast:
     other: str
     difference: float
     facts: list[ContrastFact]
+
+    def lines(self, triples: bool = False) -> list[str]:
+        """The lines of an answer's text. Facts are sentences, or triples."""
+        if self.this == self.other:
+            return [f"{printable(self.other)} is the answer itself; nothing to compare it with."]
+        lines = [f"{printable(self.this)} rather than {printable(self.other)}: {_odds(self.difference)}"]
+        said = [printable(one.triple if triples else one.sentence) for one in self.facts]
+        width = max(map(len, said), default=0)
+        after = (f"without it {_odds(one.difference_without)}" for one in self.facts)
+        lines += [f"  {text:<{width}}   ({odds})" for text, odds in zip(said, after, strict=True)]
+        return lines if self.facts else [*lines, "  no fact changes this."]
+
+
+def _odds(difference: float) -> str:
+    """A difference of log odds in words.
+
+    >>> _odds(math.log(3)), _odds(-math.log(2.5)), _odds(9.0)
+    ('3.0 times as probable', '1 / 2.5 times as probable', '8,103 times as probable')
+    """
+    times = math.exp(min(abs(difference), MOST_TIMES))
+    number = f"{times:.1f}" if times < 100 else f"{times:,.0f}"
+    return f"{'' if difference >= 0 else '1 / '}{number} times as probable"
 
 
 def candidates(read: Read, statements: Sequence[int], encoder: GraphEncoder, first_head: bool) -> list[Fact]:

@@ -97,7 +97,7 @@ def evidence_set(found: SmallestSet, facts: QuestionFacts, graph: KnowledgeGraph
     without = dict(zip(found.facts, found.without_each, strict=True))
     named = []
     for number in in_reading_order(shown, facts):
-        fact = _named(graph, facts.facts[number].tolist())
+        fact = stored_direction(graph, facts.facts[number].tolist())
         named.append(SupportingFact(fact, fact_sentence(graph.schema, fact), without[number]))
     return EvidenceSet(
         facts=named,
@@ -126,7 +126,7 @@ def in_reading_order(numbers: Sequence[int], facts: QuestionFacts) -> list[int]:
     return order
 
 
-def _named(graph: KnowledgeGraph, triple: list[int]) -> Fact:
+def stored_direction(graph: KnowledgeGraph, triple: list[int]) -> Fact:
     """A fact in a direction in which the graph has it: one of a symmetric relation is stored in both."""
     head, relation, tail = graph.name(triple[0]), graph.schema.relations[triple[1]].name, graph.name(triple[2])
     for fact in (Fact(head, relation, tail), Fact(tail, relation, head)):

@@ -13,6 +13,8 @@ from mhgrn.explain.judge import Judge
 from mhgrn.explain.smallest_set import Candidates, Request, Search, Set, SmallestSet, ranked, search
 from mhgrn.explain.walk_graph import Floats, Ints, Mask
 from mhgrn.inference.altered import FactMasks, score_masks
+from mhgrn.inference.evidence_set import stored_direction
+from mhgrn.kg.graph import Fact
 from mhgrn.scoring import Graphs, TextVectors
 from mhgrn.subgraphs.extract import ANSWER, QUESTION
 from mhgrn.text.tokens import Tokens
@@ -24,6 +26,7 @@ SCORED = 30_000  # facts of the graphs that are scored for the sets of one size:
 WIDTH = (6, 48)  # sets of each size that are removed
 REMOVED = 4  # times as many single facts are removed if there are no derivatives
 RIVAL = 0.15  # part in the probability of all other choices from which on derivatives count a choice
+STEEPEST = 24  # facts with the largest derivatives
 COMPLETED = 2  # ways to complete a fact to a walk
 
 
@@ -159,17 +162,16 @@ def edge_facts(masks: FactMasks, batch: GraphBatch, source: Ints, target: Ints, 
     return masks.facts.places(np.where(is_reverse, rows[:, ::-1], rows), masks.read.knowledge.graph.schema.symmetric_ids)
 
 
-def fact_gradients(masks: FactMasks, keep: Mask) -> Floats:
-    """[M, F] the derivatives of the answer's log odds by the weight of each fact, 1 for facts that are there.
-
-    The log odds are those against the answer's :func:`rivals`: others hardly count.
+def fact_gradients(masks: FactMasks, keep: Mask, choices: Sequence[int] = ()) -> Floats:
+    """[M, F] the derivatives of the log odds of a choice against others by the weight of each fact, 1 for facts that are there.
 
     Args:
         masks: The question. Its graph encoder must weigh edges.
         keep: [M, F] the facts that are there; the derivative by the others is 0.
+        choices: The choice and the others; by default the answer and its :func:`rivals`, because others hardly count.
     """
     read, scorer, answer = masks.read, masks.scorer, masks.read.best[masks.q]
-    choices = [answer, *rivals(masks.score.numpy(), answer)]
+    choices = choices or [answer, *rivals(masks.score.numpy(), answer)]
     statements = [masks.first + choice for choice in choices] * len(keep)
     with torch.no_grad():  # copies, because no derivative passes through tensors of inference_mode
         graphs = scorer.graphs(
@@ -208,6 +210,13 @@ def rivals(score: Floats, answer: int) -> list[int]:
     others[answer] = 0
     others /= others.sum()
     return [choice for choice, share in enumerate(others.tolist()) if choice != answer and share >= min(RIVAL, others.max())]
+
+
+def steepest_facts(masks: FactMasks, choices: Sequence[int]) -> list[Fact]:
+    """The facts with the largest derivatives of the difference of two choices, positive or negative."""
+    (slope,) = fact_gradients(masks, np.ones((1, len(masks.facts)), dtype=bool), choices)
+    found = [number for number in ranked(np.abs(slope), STEEPEST) if slope[number]]
+    return [stored_direction(masks.read.knowledge.graph, masks.facts.facts[number].tolist()) for number in found]
 
 
 def sums(number: Ints, value: Floats, count: int) -> Floats:

@@ -154,6 +154,18 @@ def test_a_run_is_calibrated_measured_and_gives_sets_with_coverage(film_run, fil
     (film_run / "calibration.json").unlink()
 
 
+def test_a_run_trained_on_choices_predicts_questions_without_them(tmp_path):
+    rows = [{"question": "Where do you keep milk cold?", "answers": ["refrigerator"]}, {"question": "zzqx?", "answers": ["x"]}]
+    (tmp_path / "open.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("predict", "starter", tmp_path / "open.jsonl", "-o", tmp_path / "out.jsonl")
+    first, second = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
+    assert first["right"]
+    assert all(one["paths"] for one in first["ranking"]["answers"])
+    assert "trained on choices" in first["notes"][0]
+    assert second["ranking"]["answers"] == []
+    assert "names no concept" in second["notes"][0]
+
+
 def test_faithfulness_tells_needed_facts_from_random_ones(film_run, films, tmp_path):
     command = ("faithfulness", film_run, "--limit", "12", "-o", tmp_path / "found.json")
     text = run(*command)

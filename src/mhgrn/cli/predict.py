@@ -1,6 +1,6 @@
 """mhgrn predict: answer a file of questions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,8 @@ from mhgrn.cli._options import (
 from mhgrn.cli._output import show_written
 
 if TYPE_CHECKING:
-    from mhgrn.inference.open import OpenAnswerer
+    from mhgrn.inference import Answer
+    from mhgrn.kg.graph import KnowledgeGraph
     from mhgrn.questions.open import OpenQuestion
 
 PANEL = "Ask"
@@ -91,9 +92,10 @@ def predict(
     from mhgrn.errors import UserError
     from mhgrn.inference.asked import check_probability
     from mhgrn.inference.open import OpenAnswerer
+    from mhgrn.inference.proposing import rank_many, refuse_without_choices
     from mhgrn.io.atomic import check_file_writable
     from mhgrn.open.run import is_open_run
-    from mhgrn.questions.open import open_splits
+    from mhgrn.questions.open import has_no_choices, open_splits
     from mhgrn.questions.predictions import prediction, predictions_format, write_predictions
     from mhgrn.questions.reading import read_questions
     from mhgrn.starter import find_run, load
@@ -104,12 +106,15 @@ def predict(
     format = predictions_format(output, format)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
-    if is_open_run(find_run(run)):
+    if is_open_run(find_run(run)) or (questions.exists() and has_no_choices(questions, dataset)):
         qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
-        assert isinstance(qa, OpenAnswerer)
-        _, splits = open_splits(questions, dataset)
-        options: dict[str, Any] = {"paths": paths, "effects": effects, "abstain_below": abstain_below, "coverage": coverage}
-        ranked = _open_rows(qa, [question for found in splits.values() for question in found], batch_size, options)
+        ranking = [question for found in open_splits(questions, dataset)[1].values() for question in found]
+        options: dict[str, Any] = {"paths": paths, "effects": effects, "abstain_below": abstain_below}
+        if isinstance(qa, OpenAnswerer):
+            ranked = _open_rows(qa.graph, ranking, qa.ask_many(ranking, batch_size=batch_size, coverage=coverage, **options))
+        else:
+            refuse_without_choices(coverage=coverage)
+            ranked = _open_rows(qa.graph, ranking, rank_many(qa, [question.stem for question in ranking], **options))
         write_predictions(output, [_in_csv(row) for row in ranked] if format == "csv" else ranked, format)
         show_written(output, f"{len(ranked):,} answers{_open_summary(ranked)}")
         return
@@ -139,18 +144,18 @@ def predict(
     show_written(output, f"{len(rows):,} answers{_summary(rows)}")
 
 
-def _open_rows(
-    qa: "OpenAnswerer", asked: "Sequence[OpenQuestion]", batch_size: int, options: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _open_rows(graph: "KnowledgeGraph", asked: "Sequence[OpenQuestion]", answers: "Iterable[Answer]") -> list[dict[str, Any]]:
     """A row for each question without choices: its ranking, and whether the first answer is right, if that is known."""
+    from mhgrn.kg.names import concept_name
+
     rows = []
-    for question, answer in zip(asked, qa.ask_many(asked, batch_size=batch_size, **options), strict=True):
+    for question, answer in zip(asked, answers, strict=True):
         row: dict[str, Any] = {"id": question.id, "question": question.stem, "prediction": answer.choice}
         if question.answers:
-            right = {concept for name in question.answers for concept in qa.open_run.graph.find_all(name)}
+            right = {concept for name in question.answers for concept in graph.find_all(name)}
             row |= {
                 "answers": list(question.answers),
-                "right": answer.choice is not None and qa.open_run.graph.find(answer.choice) in right,
+                "right": graph.find(concept_name(answer.choice)) in right,
             }
         found = answer.to_dict()
         rows.append(row | {name: found[name] for name in OPEN_COLUMNS if name in found})

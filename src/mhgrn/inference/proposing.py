@@ -8,11 +8,11 @@ a word of the question counts less. The weights were chosen on dev questions of 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from mhgrn.open.moves import Moves
 from mhgrn.open.recursion import Walker
 from mhgrn.open.topics import TopicFinder, plain_text
 from mhgrn.printing import shortened
+from mhgrn.progress import track
 from mhgrn.questions.question import Question, checked_stem
 from mhgrn.text.encoder import TextEncoder
 
@@ -199,6 +200,21 @@ def rank_proposed(
     note += " both count."
     ranked = Ranking(ranking, len(found.names))
     return replace(answer, probabilities=dict(order), notes=[note, *answer.notes], ranking=ranked)
+
+
+def rank_many(qa: "QuestionAnswerer", stems: Sequence[str], **options: Any) -> Iterator[Answer]:
+    """Answer questions without choices as :meth:`QuestionAnswerer.rank` does, and show progress.
+
+    A question that names no concept of the graph has an empty ranking, and a note that says why.
+    """
+    for stem in track(stems, "answering"):
+        try:
+            yield qa.rank(stem, **options)
+        except UserError as error:
+            abstain_below = options.get("abstain_below")
+            yield Answer(
+                stem, "", {}, [], {"question": [], "choices": {}}, [str(error)], ranking=Ranking([], 0), abstain_below=abstain_below
+            )
 
 
 def refuse_without_choices(**options: object) -> None:

@@ -21,7 +21,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def chromium(address: str) -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
+    if reason := missing_browser():
+        pytest.skip(reason)
     with browser() as started:
         yield started
 

@@ -21,14 +21,6 @@ def address(film_run: Path) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def chromium(address: str) -> Iterator[object]:
-    from serve.browser.driving import browser
-
-    with browser() as started:
-        yield started
-
-
 def test_an_open_question_is_answered_with_a_ranking_reasons_and_a_picture(new_page, address):
     page = new_page()
     assert page.locator("fieldset").is_hidden()

@@ -124,10 +124,15 @@ def build(
         say(f"left out: {row}")
     if report.bad > len(report.bad_rows):
         say(f"left out: {report.bad - len(report.bad_rows):,} more malformed rows")
+    labels_kept = {} if graph.labels is None else graph.labels.counts | {"homonyms": graph.labels.homonyms(graph.names)}
     if as_json:
-        show_json({"graph": str(output), "concepts": len(graph), "facts": graph.fact_count, "report": report.to_dict()})
+        counts = {"graph": str(output), "concepts": len(graph), "facts": graph.fact_count}
+        show_json(counts | ({"labels": labels_kept} if labels_kept else {}) | {"report": report.to_dict()})
         return
     show_text(f"{output}: {len(graph):,} concepts, {graph.fact_count:,} facts from {report.rows:,} rows")
+    if labels_kept:
+        kept = f"{labels_kept['labels']:,} labels, {labels_kept['aliases']:,} aliases"
+        show_text(f"{kept}; {labels_kept['homonyms']:,} concepts share a label with another one")
     left_out = {
         "duplicates": report.duplicates,
         "self-loops": report.self_loops,

@@ -93,6 +93,10 @@ class Labels:
         found = np.bincount(self._stored["label_kind"].whole, minlength=2).tolist()
         return {"labels": found[LABEL], "aliases": found[ALIAS]}
 
+    def homonyms(self, names: StringIndex) -> int:
+        """Return the number of concepts whose names have an id in brackets, because others have their label."""
+        return sum(name != "_".join(self.text(concept).split()) for concept, name in enumerate(names))
+
     def id(self, concept: int) -> str:
         """Return the id of a concept as it is spelled."""
         return self._ids[concept]

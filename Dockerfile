@@ -1,14 +1,15 @@
 # The service of `mhgrn serve` with the built-in model, at port 8000. It needs no network and no volume.
 #   docker build -t mhgrn . && docker run --rm -p 127.0.0.1:8000:8000 -e MHGRN_TOKEN=secret mhgrn
 # To serve your own run: docker run -v "$PWD/run:/run-of-mine:ro" ... mhgrn serve /run-of-mine --host 0.0.0.0
+# Without a graphics card, --build-arg PIP_EXTRA_INDEX_URL=ADDRESS with an index of processor builds of torch makes the image smaller.
 FROM python:3.11-slim AS build
+ARG PIP_EXTRA_INDEX_URL=
 COPY requirements.lock constraints.txt pyproject.toml README.md LICENSE /source/
 COPY src /source/src
 WORKDIR /source
 # Packages that only development needs are left out: the lock is used as constraints.
 RUN python -m venv /opt/mhgrn \
-    && /opt/mhgrn/bin/pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
-       --constraint requirements.lock '.[serve]'
+    && /opt/mhgrn/bin/pip install --no-cache-dir --constraint requirements.lock '.[serve]'
 
 FROM python:3.11-slim
 COPY --from=build /opt/mhgrn /opt/mhgrn

@@ -196,13 +196,13 @@ def read_cell(path: Path) -> dict[str, Any]:
 
 def open_table(experiment: OpenExperiment, results: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
     """The table of an experiment from the results of all its cells."""
-    rows, last = [], {}
+    rows, every = [], list[dict[str, Any]]()
     for name, system in experiment.systems.items():
         paths = sorted((results / "cells").glob(f"{name}.*.json"), key=lambda path: int(path.name.split(".")[-2]))
         cells = [read_cell(path) for path in paths]
         if not cells:
             continue
-        last = max(cells, key=lambda cell: cell["date"])
+        every += cells
         shown = [_spread(cells, column) for column in experiment.columns.values()]
         rows.append([system.label, *shown, str(len(cells)) if system.measure is None else "–"])
     for published in experiment.published:
@@ -210,7 +210,11 @@ def open_table(experiment: OpenExperiment, results: Path, changes: Sequence[str]
         rows.append([published.label, *values, *["–"] * (len(experiment.columns) + 1 - len(values))])
     notes = [*experiment.notes, *(f"Setting changed: {change}." for change in changes)]
     found = result(experiment.name, ["system", *experiment.columns, "seeds"], rows, notes)
-    return found | {key: last[key] for key in ("date", "commit", "versions") if key in last}
+    if every:
+        last = max(every, key=lambda cell: str(cell["date"]))
+        commits = ", ".join(sorted({cell["commit"] for cell in every if cell["commit"]}))
+        found |= {"date": last["date"], "commit": commits or None, "versions": last["versions"]}
+    return found
 
 
 def _spread(cells: Sequence[Mapping[str, Any]], column: Sequence[Shown]) -> str:

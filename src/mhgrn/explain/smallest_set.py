@@ -107,10 +107,15 @@ def ranked(value: Floats, count: int | None = None) -> list[int]:
     >>> ranked(np.array([1.0, 3.0 - 1e-9, 3.0]))
     [1, 2, 0]
     """
+    places = np.arange(len(value))
+    if count and count < len(value):  # sort only what may be among the first, with some room for ties
+        last = float(np.partition(value, len(value) - count)[len(value) - count])
+        places = np.flatnonzero(value >= last - 100 * TIED * max(1.0, abs(last)))
+        value = value[places]
     order = np.argsort(-value, kind="stable")
     gap = np.diff(value[order], prepend=value[order[:1]])
     group = np.cumsum(gap < -TIED * np.maximum(1.0, np.abs(value[order])))
-    found: list[int] = order[np.lexsort((order, group))].tolist()
+    found: list[int] = places[order[np.lexsort((order, group))]].tolist()
     return found[:count]
 
 
@@ -281,6 +286,8 @@ def _descend(
         if restoring is not None:
             return restoring
         smallest = carrying if smallest is None else smallest
+        if level == most:
+            break
         known = {one: next((gain for base, gain in gains.items() if {*base} <= {*one}), effect) for one in beam}
         left = {one: judge.wanted - fallen for one, fallen in zip(beam, tried.drop(beam).tolist(), strict=True)}
         beam = [one for one in beam if OPTIMISM * _best_sum(known[one], one, most - level) >= left[one]]
@@ -299,7 +306,8 @@ def _descend(
 def _best_sum(gain: Floats, chosen: Set, count: int) -> float:
     """The sum of the largest gains of ``count`` facts that are not chosen yet."""
     others = np.delete(gain, list(chosen))
-    return float(np.sort(others)[len(others) - min(count, len(others)) :].clip(0).sum())
+    first = len(others) - min(count, len(others))
+    return float((others if not first else np.partition(others, first)[first:]).clip(0).sum())
 
 
 def _extend(

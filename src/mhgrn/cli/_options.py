@@ -54,6 +54,14 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting, for example mhgrn.hops=3. May be repeated.", show_default=False),
 ]
 
+EngineName = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="Where to compute: local (this machine) or ray (a Ray cluster).")
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="With --engine ray: auto, HOST:PORT or ray://HOST:PORT. Unset: auto.", show_default=False),
+]
+
 
 def folder_to_write(text: str) -> Path:
     """The folder that ``-o`` names."""

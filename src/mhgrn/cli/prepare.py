@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mhgrn.cli._options import AsJson, Dataset, Force, Output, Questions
+from mhgrn.cli._options import Address, AsJson, Dataset, EngineName, Force, Output, Questions
 from mhgrn.cli._output import show, show_json
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def prepare(
         typer.Option(help="Folder for a report with path counts, as `mhgrn data report` writes it.", show_default=False),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Unset: one per core.", show_default=False)] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,6 +66,7 @@ def prepare(
     Questions with answers and no choices are prepared for `mhgrn train --set task=open`.
     """
     from mhgrn.drawing.path_counts import check_report_folder, save_report
+    from mhgrn.engines import engine_named
     from mhgrn.errors import UserError
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import KnowledgeGraph
@@ -72,11 +75,16 @@ def prepare(
     from mhgrn.subgraphs.prepared import prepare as prepare_data
     from mhgrn.subgraphs.report import report as make_report
 
+    mapped = engine_named(engine, address)
+    if mapped is not None and workers is not None:
+        raise UserError("--workers is the number of threads of this machine; remove it, or --engine.")
     threads = workers or PrepareOptions.workers
     options = PrepareOptions(statement, max_nodes, max_degree, threads, dataset, max_facts, _shares(split), seed)
     if seed and split is None:
         raise UserError("--seed is the seed of --split; add --split, or remove --seed.")
     if open or has_no_choices(questions, dataset):
+        if mapped is not None:
+            raise UserError("questions without choices are prepared on this machine; remove --engine.")
         _prepare_open(questions, kg, output, options, force, as_json)
         return
     check_replaceable(output, MARKER, HOLDS, force)
@@ -84,7 +92,7 @@ def prepare(
         check_report_folder(report, force)
         if report.resolve() == output.resolve():
             raise UserError(f"{output} cannot hold both the data and its report; name another folder with --report.")
-    data = prepare_data(questions, KnowledgeGraph.load(kg), output, options)
+    data = prepare_data(questions, KnowledgeGraph.load(kg), output, options, mapped)
     if report is not None:
         save_report(make_report(data, kg=kg), report)
     about = data.about

@@ -55,7 +55,8 @@ from mhgrn.runs import Run
 from mhgrn.scoring import Scorer, TextMemory, best_choice, probabilities
 from mhgrn.sharing import Shareable
 from mhgrn.subgraphs.extract import Extractor, Subgraph, SubgraphLimits
-from mhgrn.subgraphs.prepared import hidden_pairs, statement_builder
+from mhgrn.subgraphs.extracting import hidden_pairs
+from mhgrn.subgraphs.prepared import statement_builder
 from mhgrn.text.packed import TextPrecision
 
 TIED = 8  # paths considered beyond those asked for, so that effects can choose among ties

@@ -5,9 +5,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
-from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,8 +14,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mhgrn.engines import Engine
 from mhgrn.errors import UserError, did_you_mean
-from mhgrn.grounding.grounder import Grounder, Mentioned, Mentions
+from mhgrn.grounding.grounder import Grounder, Mentions
 from mhgrn.grounding.statements import BUILDERS
 from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.atomic import write_text
@@ -39,9 +39,16 @@ from mhgrn.subgraphs.extract import (
     SubgraphLimits,
     Subgraphs,
     count_sides,
-    extract_all,
 )
-from mhgrn.subgraphs.hiding import Pair
+from mhgrn.subgraphs.extracting import (
+    PART,
+    extraction_context,
+    ground_all,
+    question_row,
+    subgraphs_from,
+    subgraphs_of,
+    subgraphs_of_part,
+)
 from mhgrn.subgraphs.stored_questions import check_about, stored_questions
 
 MARKER = "prepared.json"
@@ -55,7 +62,6 @@ COLUMNS: dict[str, type[np.integer[Any]]] = {
     "relation": np.uint16,
     "tail": np.uint16,
 }
-CHUNK = 32  # questions per task of a thread
 DIVIDE_HINT = "To divide the questions of one file into splits, prepare them with --split 0.8,0.1,0.1."
 
 
@@ -293,19 +299,6 @@ def ground(question: Question, grounder: Grounder, statement: str) -> list[Menti
     return ground_all([question], grounder, statement).mentions()[0]
 
 
-def ground_all(questions: Sequence[Question], grounder: Grounder, statement: str) -> Mentioned:
-    """The mentioned concepts of several questions; faster than one question at a time."""
-    build = BUILDERS[statement]
-    statements = [build(question.stem, choice) for question in questions for choice in question.choices]
-    choices = [choice for question in questions for choice in question.choices]
-    return grounder.mentioned(statements, choices, [len(question.choices) for question in questions])
-
-
-def hidden_pairs(question: Question, graph: KnowledgeGraph) -> list[Pair]:
-    """The pairs of concepts whose facts are hidden from a question's subgraphs."""
-    return [pair for head, _, tail in question.hide for pair in product(graph.find_all(head), graph.find_all(tail))]
-
-
 def statement_builder(name: str, questions: Sequence[Question]) -> str:
     """The name of the statement builder to use."""
     if name == "auto":
@@ -321,6 +314,7 @@ def prepare(
     graph: KnowledgeGraph | str | Path,
     folder: str | Path,
     options: PrepareOptions = PrepareOptions(),
+    engine: Engine | None = None,
     **changes: Any,
 ) -> PreparedData:
     """Ground questions in a graph, extract the subgraphs of their choices, and write both to ``folder``.
@@ -332,6 +326,7 @@ def prepare(
         graph: A graph that is saved in a folder, or the folder.
         folder: The folder to write. Prepared data that is already there is replaced.
         options: See :class:`PrepareOptions`.
+        engine: Where to extract subgraphs, of :func:`mhgrn.engines.engine_named`. None: in threads of this process.
         changes: Fields of ``options`` with other values, for example ``split=(0.8, 0.1, 0.1)``.
 
     >>> from tempfile import mkdtemp
@@ -360,17 +355,21 @@ def prepare(
     asked = [q for split in splits.values() for q in split]
     statement = statement_builder(declared.statement if options.statement == "auto" else options.statement, asked)
     settings = options.settings(statement)
-    rows = [_row(q) for q in asked]
-    with new_folder(folder, MARKER, HOLDS) as partial, _short_garbage_collection():
+    rows = [question_row(q) for q in asked]
+    with ExitStack() as stack:
+        session = None if engine is None else stack.enter_context(engine.session(folder))
+        partial = stack.enter_context(new_folder(folder, MARKER, HOLDS))
+        stack.enter_context(_short_garbage_collection())
         encoded = map(json.JSONEncoder(ensure_ascii=False).encode, rows)
         write_text(partial / QUESTIONS, "".join(f"{row}\n" for row in encoded))
         total = sum(len(q.choices) for q in asked)
         occurs = np.zeros(len(graph), dtype=np.bool_)
-        grounded = _grounded(asked, Grounder(graph), statement)
-        hidden = (
-            [hidden_pairs(question, graph) for question in asked[start : start + CHUNK]] for start in range(0, len(asked), CHUNK)
-        )
-        subgraphs = extract_all(graph, grounded, limits, options.workers, hidden)
+        if session is None:
+            subgraphs = subgraphs_of(asked, graph, Grounder(graph), statement, limits, options.workers)
+        else:
+            context = extraction_context(graph, statement, limits)
+            parts = (rows[start : start + PART] for start in range(0, len(rows), PART))
+            subgraphs = map(subgraphs_from, session.map(subgraphs_of_part, context, parts))
         written = _write_subgraphs(partial, subgraphs, total, occurs, limits)
         save_array(partial / "used.npy", np.flatnonzero(occurs))
         counts = {split: len(found) for split, found in splits.items()}
@@ -407,17 +406,6 @@ def _short_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-def _row(question: Question) -> dict[str, Any]:
-    """A question as it is stored and fingerprinted: without the fields that have their default value."""
-    return {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
-
-
-def _grounded(questions: Sequence[Question], grounder: Grounder, statement: str) -> Iterator[Mentioned]:
-    """The mentioned concepts of all questions, in chunks."""
-    for start in range(0, len(questions), CHUNK):
-        yield ground_all(questions[start : start + CHUNK], grounder, statement)
 
 
 class _Written(NamedTuple):

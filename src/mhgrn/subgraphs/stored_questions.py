@@ -40,13 +40,14 @@ def stored_questions(text: str, path: Path) -> list[Question]:
     for number, line in enumerate(text.split("\n")[:-1], start=1):
         row = parse_json(line.encode("utf-8"), Path(f"{path}:{number}"), "prepared dataset")
         try:
-            questions.append(_stored_question(row))
+            questions.append(stored_question(row))
         except (TypeError, ValueError, KeyError):
             raise UserError(f"{path}:{number} is damaged (not a question); prepare the questions again.") from None
     return questions
 
 
-def _stored_question(row: Any) -> Question:
+def stored_question(row: Any) -> Question:
+    """The question of a row. Anything else raises a TypeError, ValueError or KeyError."""
     choices, labels, answer = row["choices"], row.get("labels", []), row.get("answer")
     texts = [row["id"], row["stem"], *choices, *labels, *([row["concept"]] if row.get("concept") is not None else [])]
     if not isinstance(choices, list) or not isinstance(labels, list) or not all(isinstance(text, str) for text in texts):

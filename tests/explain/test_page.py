@@ -24,10 +24,12 @@ def test_the_python_example_runs_and_the_json_has_the_keys_of_the_table(
 ) -> None:
     train(small_data, Config.of({"training": {"epochs": 1}, "features": "random"}), tmp_path / "run", starter_graph)
     monkeypatch.chdir(tmp_path)
-    of_evidence, of_walks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    of_evidence, of_contrast, of_walks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, object] = {}
     exec(of_evidence, names)  # the page's own text
     assert len(capsys.readouterr().out.splitlines()) == len(names["evidence"].facts) + 2  # type: ignore[attr-defined]
+    exec(of_contrast, names)
+    assert len(capsys.readouterr().out.splitlines()) == len(names["why"].facts) > 0  # type: ignore[attr-defined]
     exec(of_walks, names)
     best, uses = names["best"], names["uses"]
     assert isinstance(best, BestPaths)

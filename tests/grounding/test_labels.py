@@ -11,7 +11,7 @@ from mhgrn.grounding.suggestions import check_concepts
 from mhgrn.io.stored import NO_GUARD
 from mhgrn.kg import ImportOptions, KnowledgeGraph, build
 from mhgrn.questions.question import Question
-from mhgrn.subgraphs.prepared import hidden_pairs
+from mhgrn.subgraphs.extracting import hidden_pairs
 
 FACTS = "HP:1\tis a\tHP:2\nD:1\tshows\tHP:1\nD:2\tshows\tHP:1\nD:2\tshows\tHP:3\nD:3\tshows\tHP:4\n"
 LABELS = """\

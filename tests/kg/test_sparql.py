@@ -81,7 +81,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("place", ["file", "endpoint"])
 @pytest.mark.parametrize(
     ("sparql", "fact", "count"),
-    [(SELECT, ("ann", "lives in", "rome"), 3), (CONSTRUCT, ("ann", "country", "italy"), 1)],
+    [(SELECT, ("Ann", "lives in", "Rome"), 3), (CONSTRUCT, ("ann", "country", "italy"), 1)],
 )
 def test_queries(
     request: pytest.FixtureRequest, tmp_path: Path, place: str, sparql: str, fact: tuple[str, ...], count: int

@@ -57,6 +57,12 @@ class Place:
         self.step_in_epoch = self.questions = 0
         self.loss = self.chance = self.from_chance = self.spread = self.seconds = 0.0
 
+    def label(self, epochs: int) -> str:
+        """What the progress bar says in a training of at most so many epochs."""
+        loss = f"  loss {self.loss / self.questions:.4f}" if self.questions else ""
+        dev = f"  best dev {self.best['dev_accuracy']:.1%}" if self.best else ""
+        return f"epoch {self.epoch + 1} of at most {epochs}{loss}{dev}"
+
 
 class Clock:
     """Decides when a checkpoint is due: every so many steps or minutes."""

@@ -170,11 +170,11 @@ class OpenTrainer:
         place, began = self.place, time.monotonic() - self.place.seconds
         left = batches(order, self.settings.batch_size)[place.step_in_epoch :][: self.last_step - place.step]
         self.run.model.train()
-        with bar(self._label(), self.steps_an_epoch) as advance:
+        with bar(place.label(self.settings.epochs), self.steps_an_epoch) as advance:
             for batch in left:
                 self._step(batch)
                 place.seconds = time.monotonic() - began
-                advance(place.step_in_epoch, self._label())
+                advance(place.step_in_epoch, place.label(self.settings.epochs))
                 if self.signals.asked_to_stop:
                     return
                 if self.clock.is_due(place.step):
@@ -245,9 +245,3 @@ class OpenTrainer:
         if self.run.folder != self.folder:
             replace_folder(self.run.folder, self.folder, grows=(METRICS,))
             self.run.folder = self.folder
-
-    def _label(self) -> str:
-        place = self.place
-        loss = f"  loss {place.loss / place.questions:.4f}" if place.questions else ""
-        dev = f"  best dev {place.best['dev_accuracy']:.1%}" if place.best else ""
-        return f"epoch {place.epoch + 1} of at most {self.settings.epochs}{loss}{dev}"

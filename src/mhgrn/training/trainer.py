@@ -132,7 +132,7 @@ class Trainer:
         parts = self._parts(order)
         began = time.monotonic() - place.seconds
         sums = torch.zeros(2, dtype=torch.float64, device=self.processes.device)
-        with bar(self._label(), self.steps_an_epoch) as advance:
+        with bar(place.label(self.settings.epochs), self.steps_an_epoch) as advance:
             for part, batch in one_ahead(parts, self._load):
                 if part.is_first:
                     self.optimizer.zero_grad(set_to_none=True)
@@ -143,7 +143,7 @@ class Trainer:
                     continue
                 save, stop = self._step(sums.tolist(), part.of)
                 place.seconds = time.monotonic() - began
-                advance(place.step_in_epoch, self._label())
+                advance(place.step_in_epoch, place.label(self.settings.epochs))
                 if stop:
                     raise _Stopped
                 if save:
@@ -252,12 +252,6 @@ class Trainer:
         if self.run.folder != self.folder:
             replace_folder(self.run.folder, self.folder, grows=(METRICS,))
             self.run.folder = self.folder
-
-    def _label(self) -> str:
-        place = self.place
-        loss = f"  loss {place.loss / place.questions:.4f}" if place.questions else ""
-        dev = f"  best dev {place.best['dev_accuracy']:.1%}" if place.best else ""
-        return f"epoch {place.epoch + 1} of at most {self.settings.epochs}{loss}{dev}"
 
     def _say_how_to_resume(self) -> None:
         place = self.place

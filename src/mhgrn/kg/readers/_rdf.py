@@ -82,8 +82,8 @@ class RdfReader(GraphReader):
         predicates: set[str] = set()
         labels: dict[str, str] = {}  # the first labels, one of which may name a predicate that is used later
         for number, statement in enumerate(self._statements(), start=1):
-            if isinstance(statement, BadRow):
-                yield number, statement
+            if isinstance(statement, tuple):
+                yield statement
                 continue
             subject, relation, target = statement.subject, statement.predicate.value, statement.object
             is_literal, is_blank = _is_literal(target), _is_blank(subject)
@@ -122,10 +122,10 @@ class RdfReader(GraphReader):
                 yield number, [compact(subject), local_name(found["onProperty"]), compact(filler)]
         for predicate in sorted(predicates.intersection(labels)):
             self.relations.label(local_name(predicate), labels[predicate])
-        self.notes += [f"{self.path}: left out {count:,} {what}." for what, count in sorted(left_out.items())]
+        self.notes += [f"{self.path}: left out: {what} ({count:,})." for what, count in sorted(left_out.items())]
 
     def _statements(self) -> Iterator[Any]:
-        """Yield the statements of the file, and a BadRow for each malformed one."""
+        """Yield the statements of the file, and for each malformed one its line number and a BadRow."""
         ox = oxigraph()
         content = self.checked_pieces(pieces(self.path, self.advance))
         stream = io.BufferedReader(Pieces(content), 1 << 16)
@@ -141,7 +141,7 @@ class RdfReader(GraphReader):
                 problem = re.sub(r"^Parser error .*?: | \(line \d+\)$", "", str(error))
                 if failures > MOST_FAILURES:
                     raise UserError(f"{self.path}:{error.lineno}: {problem}; is this a file of the format {self.name}?") from None
-                yield BadRow(f"line {error.lineno}: {problem}")
+                yield error.lineno or 1, BadRow(problem)
             except ValueError as error:  # not UTF-8
                 raise UserError(f"{self.path}: {error}; is this a file of the format {self.name}?") from None
             else:

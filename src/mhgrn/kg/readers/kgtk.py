@@ -50,7 +50,7 @@ class KgtkReader(GraphReader):
                 yield number, [head, relation, tail]
         if left_out:
             self.notes.append(
-                f"{self.path}: left out {left_out:,} numbers, times, places, descriptions and texts in other languages."
+                f"{self.path}: left out: numbers, times, places, descriptions and texts in other languages ({left_out:,})."
             )
 
     def _places(self, header: list[str]) -> list[int]:

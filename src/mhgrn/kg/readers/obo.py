@@ -40,7 +40,7 @@ class OboReader(GraphReader):
         obsolete += _is_obsolete(found)
         yield from self._stanza(kind, found)
         if obsolete:
-            self.notes.append(f"{self.path}: left out {obsolete:,} obsolete terms.")
+            self.notes.append(f"{self.path}: left out: obsolete terms ({obsolete:,}).")
 
     def _stanza(self, kind: str, found: list[tuple[int, str, str]]) -> Iterator[Found]:
         if kind not in ("Term", "Typedef", "Instance") or _is_obsolete(found):

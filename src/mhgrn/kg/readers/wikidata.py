@@ -50,7 +50,7 @@ class WikidataReader(GraphReader):
                     else:
                         yield number, [entity["id"], relation, value]
         if left_out:
-            self.notes.append(f"{self.path}: left out {left_out:,} statements whose value is not an entity or a text.")
+            self.notes.append(f"{self.path}: left out: statements whose value is not an entity or a text ({left_out:,}).")
 
     def _labels(self, entity: dict[str, Any]) -> Iterator[Label]:
         for field, is_preferred in (("labels", True), ("aliases", False)):

@@ -43,7 +43,7 @@ class Totals(NamedTuple):
 
 @sum_kernel
 def read_back(r0, r1, needed, index, L, out, fresh, o, adjoint):  # type: ignore[no-untyped-def]
-    """The adjoint of :func:`read`: adds to the gradients of the needed nodes' states, which begin at zero if ``fresh``.
+    """The adjoint of ``kernels.read``: adds to the gradients of the needed nodes' states, which begin at zero if ``fresh``.
 
     Gradients of states are stored ``o`` places before them.
     """
@@ -139,7 +139,7 @@ def turns_back(number, nodes, g, o, index, plan, hop, before, adjoint, totals): 
 
 @sum_kernel
 def hop_back(number, g0, g1, o, index, plan, hop, before, adjoint, totals):  # type: ignore[no-untyped-def]
-    """The adjoint of :func:`next_hop`: gradients of this hop's states become those of the hop before, in the same place.
+    """The adjoint of ``kernels.next_hop``: gradients of this hop's states become those of the hop before, in the same place.
 
     With β the gradient of the log-weights at fixed messages, the gradient of a share needs no product per edge:
     ∂/∂log-weight of any part is ⟨gradient of its message, its message⟩ + its β.
@@ -183,7 +183,7 @@ def hop_back(number, g0, g1, o, index, plan, hop, before, adjoint, totals):  # t
 
 @sum_kernel
 def first_hop_back(g0, g1, o, index, depth, x, hop, adjoint, totals):  # type: ignore[no-untyped-def]
-    """The adjoint of :func:`first_hop`."""
+    """The adjoint of ``kernels.first_hop``."""
     graph_ptr, edge_ptr, edge_source = index.graph_ptr, index.edge_ptr, index.edge_source
     v, scale, grad, beta, grad_x, grad_start = hop.v, hop.scale, adjoint.grad, adjoint.beta, totals.x, totals.start
     d = v.shape[1]
@@ -217,7 +217,7 @@ def first_hop_back(g0, g1, o, index, depth, x, hop, adjoint, totals):  # type: i
 
 @kernel
 def backward(b0, b1, index, plan, x, W, kept, given, totals, adjoint):  # type: ignore[no-untyped-def]
-    """The adjoint of :func:`forward` for the blocks b0 … b1; ``given`` are the gradients of z and log d of all hops."""
+    """The adjoint of ``kernels.forward`` for the blocks b0 … b1; ``given`` are the gradients of z and log d of all hops."""
     for block in range(b0, b1):
         for g in range(index.block_ptr[block], index.block_ptr[block + 1]):
             o = index.state_ptr[index.graph_ptr[g]]

@@ -7,7 +7,7 @@ import numpy as np
 
 from mhgrn.compiled.jit import kernel, sum_kernel
 from mhgrn.nn.backends.adjoint_kernels import Delivered, Totals, first_hop_back, hop_back, read_back
-from mhgrn.nn.backends.kernels import Hop, _mix
+from mhgrn.nn.backends.kernels import Hop, mix
 
 
 @sum_kernel
@@ -56,7 +56,7 @@ def _next_hop(number, g, o, index, plan, hop, before, adjoint, Y, edge):  # type
                 M[s - s0, c] = before.scale[r, c] * before.v[s, c]
         for x in range(exit_ptr[i], exit_ptr[i + 1]):
             if plan.exit_depth[x] >= number:
-                _mix(Y, x - x0, hop.q, index.turn_ptr[i] + (x - exit_ptr[i]) * (s1 - s0), M, s1 - s0)
+                mix(Y, x - x0, hop.q, index.turn_ptr[i] + (x - exit_ptr[i]) * (s1 - s0), M, s1 - s0)
     for i in range(n0, n1):
         if plan.depth[i] < number:
             continue

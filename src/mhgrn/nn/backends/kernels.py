@@ -111,7 +111,7 @@ def _top(values, a, b):  # type: ignore[no-untyped-def]
 
 
 @sum_kernel
-def _mix(out, o, share, first, rows, count):  # type: ignore[no-untyped-def]
+def mix(out, o, share, first, rows, count):  # type: ignore[no-untyped-def]
     """out[o] = Σ share[first + i] · rows[i], four rows at a time."""
     d = out.shape[1]
     i = count % 4
@@ -277,7 +277,7 @@ def exits_of(number, i0, i1, g, index, plan, logits, before, q, exits):  # type:
                         q[turn + s - s0] = q[turn + s - s0] / total if total > 0 else 0.0
                     exits.L[x - x0] = np.log(total) + high if total > 0 else -np.inf
                 exits.L[x - x0] += logits.node[i]
-                _mix(exits.Y, x - x0, q, turn, M, s1 - s0)
+                mix(exits.Y, x - x0, q, turn, M, s1 - s0)
                 top = max(top, exits.L[x - x0])
             turn += s1 - s0
     return top

@@ -1,76 +1,42 @@
 """The knowledge graph: a folder of memory-mapped arrays, loaded in milliseconds and shared between processes."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import LONGEST_NAME, UserError, did_you_mean
-from mhgrn.io.arrays import are_rows_sorted, save_array
-from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
-from mhgrn.io.folders import new_folder
-from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, in_memory, read_folder
+from mhgrn.kg.facts import Fact as Fact
+from mhgrn.kg.graph_folder import ARRAYS as ARRAYS
+from mhgrn.kg.graph_folder import FEATURES as FEATURES
+from mhgrn.kg.graph_folder import FORMAT as FORMAT
+from mhgrn.kg.graph_folder import HOLDS as HOLDS
+from mhgrn.kg.graph_folder import INDEX as INDEX
+from mhgrn.kg.graph_folder import KEYS, not_sorted, read_arrays, write
+from mhgrn.kg.graph_folder import MARKER as MARKER
+from mhgrn.kg.graph_folder import OPTIONAL as OPTIONAL
+from mhgrn.kg.graph_folder import fingerprint_at as fingerprint_at
 from mhgrn.kg.labels import ARRAYS as LABELS
-from mhgrn.kg.labels import Label, Labels, read_labels
+from mhgrn.kg.labels import Label, Labels
 from mhgrn.kg.names import concept_name, one_edit_away
-from mhgrn.kg.provenance import ARRAYS as PROVENANCE
-from mhgrn.kg.provenance import ROW, Provenance, provenance_at, read_provenance
+from mhgrn.kg.provenance import ROW, Provenance, provenance_at
 from mhgrn.kg.schema import Schema
-from mhgrn.kg.strings import StringIndex, stored_texts
+from mhgrn.kg.strings import StringIndex
 from mhgrn.printing import shortened, shown
-from mhgrn.progress import say
 
-MARKER = "graph.json"
-FORMAT = 2
-FEATURES = "features"  # sub-folder: node features
-INDEX = "index"  # sub-folder: the concept index
-HOLDS = ("*.npy", "schema.yaml", FEATURES, INDEX)
 EXPORTED = "export.json"
 EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml", "labels.tsv")
 LISTED = 10  # concepts with the same label that a message lists
-
-ARRAYS = (
-    *("head_ptr", "tail", "relation", "weight"),
-    *("neighbour_ptr", "neighbour"),
-    *("name_ptr", "name_bytes", "name_slots"),
-    *PROVENANCE,
-    *LABELS,
-)
-OPTIONAL = ("weight", *PROVENANCE, *LABELS)
 
 Ints = NDArray[Any]
 
 # A graph's fingerprint is made of its schema and of these.
 _IDENTITY = ("name_bytes", "name_ptr", "head_ptr", "tail", "relation", "weight")
-
-
-class Fact(NamedTuple):
-    """One edge of a knowledge graph, by names and in the direction in which the graph stores it.
-
-    Args:
-        head: Name of the concept the edge starts at.
-        relation: Name of the relation.
-        tail: Name of the concept the edge ends at.
-
-    >>> fact = Fact("desk", "AtLocation", "classroom")
-    >>> fact.relation
-    'AtLocation'
-    """
-
-    head: str
-    relation: str
-    tail: str
-
-    @property
-    def id(self) -> str:
-        """16 hexadecimal digits made of the names. A fact has the same id in every graph, however it is built."""
-        return hashlib.blake2b("\t".join(self).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class KnowledgeGraph:
@@ -163,43 +129,11 @@ class KnowledgeGraph:
         if not isinstance(folder, str | PathLike):
             raise TypeError(f"folder is of type {type(folder).__name__}; give the path of a folder.")
         folder = Path(folder)
-        keys = {"arrays": dict, "schema": dict, "names": str, "fingerprint": str, "concepts": int, "facts": int}
-        return read_folder(folder, MARKER, "knowledge graph", FORMAT, cls._read, keys)
+        return read_folder(folder, MARKER, "knowledge graph", FORMAT, cls._read, KEYS)
 
     @classmethod
     def _read(cls, stored: StoredFolder) -> Self:
-        # folders written before the concept index had its own folder list its arrays and its lemmatiser too
-        about = {key: value for key, value in stored.about.items() if key not in ("lemmatiser", "listed_words")}
-        about["arrays"] = {name: length for name, length in about["arrays"].items() if name in ARRAYS}
-        marker = stored.path / MARKER
-        if missing := [name for name in ARRAYS if name not in about["arrays"] and name not in OPTIONAL]:
-            raise UserError(f"{marker} is damaged (no array {missing[0]}); build the graph again.")
-        concepts, facts = about["concepts"], about["facts"]
-        if not (0 <= concepts < 2**31 and 0 <= facts < 2**62):
-            raise UserError(f"{marker} is damaged (the number of concepts or facts); build the graph again.")
-        try:
-            relations = len(Schema.from_dict(about["schema"]))
-        except UserError as error:
-            raise UserError(f"{marker} is damaged ({error}); build the graph again.") from None
-        neighbor = stored.array("neighbour", "int32", high=concepts - 1)
-        ends = {"head_ptr": facts, "neighbour_ptr": len(neighbor.values)}
-        label = "uint8" if relations <= 256 else "uint16"
-        arrays = {
-            **{name: stored.array(name, "int64", concepts + 1, high=end, is_pointer=True) for name, end in ends.items()},
-            "tail": stored.array("tail", "int32", facts, high=concepts - 1),
-            "relation": stored.array("relation", label, facts, high=relations - 1),
-            **({"weight": stored.array("weight", "float32", facts)} if "weight" in about["arrays"] else {}),
-            "neighbour": neighbor,
-            **stored_texts(stored, "name", concepts),
-            **(read_provenance(stored, facts) if set(PROVENANCE) <= about["arrays"].keys() else {}),
-            **(read_labels(stored, concepts) if "labels" in about else {}),
-        }
-        for pointer, name in (("head_ptr", "tail"), ("neighbour_ptr", "neighbour")):
-            if arrays[pointer].guard is arrays[name].guard is NO_GUARD and not are_rows_sorted(
-                arrays[pointer].values, arrays[name].values
-            ):
-                raise _not_sorted(arrays[name])
-        return cls(stored.path, about, {name: arrays[name] for name in ARRAYS if name in arrays})
+        return cls(stored.path, *read_arrays(stored))
 
     @classmethod
     def from_facts(cls, facts: Iterable[Any], schema: Schema | None = None) -> "KnowledgeGraph":
@@ -315,14 +249,7 @@ class KnowledgeGraph:
         A graph that is there already is replaced. Its node features and concept index are kept if it has the same concepts.
         """
         target = Path(folder)
-        has_same_names = fingerprint_at(target, "names") == self.about["names"]
-        with new_folder(target, MARKER, HOLDS, keep=(FEATURES, INDEX) if has_same_names else ()) as partial:
-            for name, array in self._arrays.items():
-                save_array(partial / f"{name}.npy", array)
-            write_text(partial / "schema.yaml", self.schema.to_yaml())  # a copy to edit and build another graph with
-            write_marker(partial / MARKER, self.about)
-            if not has_same_names and (target / FEATURES).is_dir():
-                say(f"{target / FEATURES}: deleting the node features of the graph that was here before, which had other concepts.")
+        write(target, self.about, self._arrays, self.schema)
         self.folder = target
 
     def export(self, folder: str | Path) -> None:
@@ -468,7 +395,7 @@ class KnowledgeGraph:
         if tail is not None:
             tails = self._part("tail", start, end)
             if self._stored["tail"].guard is not NO_GUARD and (tails[1:] < tails[:-1]).any():
-                raise _not_sorted(self._stored["tail"])
+                raise not_sorted(self._stored["tail"])
             start, end = (
                 start + int(np.searchsorted(tails, tail)),
                 start + int(np.searchsorted(tails, tail, side="right")),
@@ -540,15 +467,3 @@ class KnowledgeGraph:
         rng = np.random.default_rng(seed)
         head, tail, relation = self.heads(), np.asarray(self.tail), rng.permutation(np.array(self.relation))
         return type(self).from_table(list(self.names), head, relation, tail, None, self.schema, {"shuffled": seed}, self.labels)
-
-
-def _not_sorted(stored: StoredArray) -> UserError:
-    return UserError(f"{stored.path} is damaged (its rows are not sorted); build the graph again.")
-
-
-def fingerprint_at(folder: Path, of: Literal["fingerprint", "names"] = "fingerprint") -> str | None:
-    """Return the fingerprint of the graph in a folder, or of its concepts; None if there is no readable one."""
-    try:
-        return read_folder(folder, MARKER, "knowledge graph", FORMAT, lambda stored: str(stored.about[of]), {of: str})
-    except (UserError, OSError):
-        return None

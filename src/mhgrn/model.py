@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -10,10 +11,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mhgrn.batching.graph_batch import GraphBatch
+from mhgrn.calibration import Calibration
 from mhgrn.config import Config
 from mhgrn.encoders import graph_encoders
 from mhgrn.encoders.base import Dims, GraphEncoder, GraphEncoding
 from mhgrn.errors import UserError
+from mhgrn.io.fingerprint import fingerprint
+from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.layers import MLP, Dropout
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.tokens import Tokens
@@ -201,3 +205,16 @@ def parameter_count(module: nn.Module) -> int:
     8
     """
     return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def fingerprints_of(
+    about: dict[str, Any], graph: KnowledgeGraph, encoder: TextEncoder, model: nn.Module, calibration: Calibration | None
+) -> dict[str, str]:
+    """What determines the answers of any run, by name; see :meth:`mhgrn.Run.fingerprints`."""
+    return {
+        "settings": fingerprint(about["config"]),
+        "weights": fingerprint(*(tensor.detach().cpu().numpy() for tensor in model.state_dict().values())),
+        "text encoder": encoder.checksum(),
+        "graph": graph.fingerprint,
+        "calibration": fingerprint(None if calibration is None else asdict(calibration)),
+    }

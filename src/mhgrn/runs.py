@@ -28,7 +28,7 @@ from mhgrn.io.places import places, relative_place
 from mhgrn.io.stored import StoredFolder, parse_json, read_folder
 from mhgrn.io.tensors import check_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
-from mhgrn.model import KnowledgeAwareQA, build_model, empty_model
+from mhgrn.model import KnowledgeAwareQA, build_model, empty_model, fingerprints_of
 from mhgrn.plugins import MissingPlugin
 from mhgrn.printing import shortened
 from mhgrn.settings import validation_message
@@ -148,6 +148,12 @@ class Run:
         if isinstance(self.features, NameFeatures):
             return Relevance(self.features)
         return Relevance(NameFeatures(self.graph, self.untrained or self.encoder))
+
+    def fingerprints(self) -> dict[str, str]:
+        """What determines its answers, by name, to compare it with the same run on another machine."""
+        found = fingerprints_of(self.about, self.graph, self.encoder, self.model, self.calibration)
+        found["node features"] = self.features.fingerprint
+        return found | ({} if self.likelihood is None else {"language model": self.likelihood.weights})
 
     def __repr__(self) -> str:
         about = self.about.get("metrics")

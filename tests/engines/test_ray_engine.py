@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 import engine_functions
 import mhgrn
-from mhgrn.engines import engine_named
+from mhgrn.engines import Work, engine_named
 from mhgrn.engines.ray_engine import RayEngine
 from mhgrn.errors import UserError
 from mhgrn.kg import KnowledgeGraph
@@ -18,17 +17,11 @@ from mhgrn.subgraphs import prepared
 from mhgrn.subgraphs.extract import SubgraphLimits
 from mhgrn.subgraphs.extracting import extraction_context, subgraphs_of_part
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
-from ray_cluster import NODE, cluster_of, content
+from ray_cluster import NODE, content
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Ray clusters on one machine need Linux or macOS")
 OPTIONS = PrepareOptions(statement="fill-in-the-blank", workers=1)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with cluster_of(2) as cluster:
-        yield cluster
 
 
 def items(*ids: str, **more: Any) -> list[list[dict[str, Any]]]:
@@ -38,7 +31,7 @@ def items(*ids: str, **more: Any) -> list[list[dict[str, Any]]]:
 
 def mapped(output: Path, function: Any, context: dict[str, Any], parts: list[list[dict[str, Any]]]) -> list[bytes]:
     with RayEngine().session(output) as session:
-        return list(session.map(function, context, parts))
+        return list(session.map(Work(function, context, parts)))
 
 
 def calls(log: Path) -> list[str]:
@@ -71,7 +64,7 @@ class TestTwoNodes:
         def stop_at(last: bytes | None) -> list[bytes]:
             found = []
             with RayEngine().session(tmp_path / "output") as session:
-                for result in session.map(engine_functions.logged, context, parts):
+                for result in session.map(Work(engine_functions.logged, context, parts)):
                     found.append(result)
                     if result == last:
                         raise InterruptedError
@@ -102,7 +95,7 @@ class TestTwoNodes:
             pytest.raises(UserError, match=r"^node .*: out of memory in the part a"),
             RayEngine().session(tmp_path / "o") as session,
         ):
-            list(session.map(engine_functions.hungry, {}, items("a")))
+            list(session.map(Work(engine_functions.hungry, {}, items("a"))))
 
     def test_a_worker_that_is_killed_again_and_again_tells_the_user(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"a worker of the cluster died in the part a, 4 times"):

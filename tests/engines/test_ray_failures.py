@@ -10,6 +10,7 @@ from threading import Thread
 import pytest
 
 import engine_functions
+from mhgrn.engines import Work
 from mhgrn.engines.ray_engine import RayEngine
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.subgraphs import prepared
@@ -59,7 +60,7 @@ def test_the_parts_of_a_killed_node_are_computed_elsewhere(
         parts = [[{"id": str(number), "seconds": 1}] for number in range(24)]
         with RayEngine().session(tmp_path / "output") as session:
             found = []
-            for result in session.map(engine_functions.logged, {"log": str(tmp_path / "log")}, parts):
+            for result in session.map(Work(engine_functions.logged, {"log": str(tmp_path / "log")}, parts)):
                 found.append(result)
                 if len(found) == 6:
                     cluster.remove_node(node, allow_graceful=False)

@@ -1,19 +1,21 @@
 """mhgrn predict: answer a file of questions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mhgrn.cli._options import (
     AbstainBelow,
+    Address,
     AllowDownload,
     AllowPickle,
     By,
     Coverage,
     Dataset,
     Device,
+    EngineName,
     Force,
     NamedRun,
     PredictionFormat,
@@ -24,11 +26,6 @@ from mhgrn.cli._options import (
     file_to_write,
 )
 from mhgrn.cli._output import show_written
-
-if TYPE_CHECKING:
-    from mhgrn.inference import Answer
-    from mhgrn.kg.graph import KnowledgeGraph
-    from mhgrn.questions.open import OpenQuestion
 
 PANEL = "Ask"
 COLUMNS = (
@@ -42,17 +39,6 @@ COLUMNS = (
     "prediction_set",
     "probabilities",
 )  # of CSV
-OPEN_COLUMNS = (
-    "confidence",
-    "probabilities",
-    "ranking",
-    "evidence",
-    "notes",
-    "abstain_below",
-    "abstained",
-    "coverage",
-    "prediction_set",
-)  # of answers to questions without choices
 
 
 def predict(
@@ -86,80 +72,48 @@ def predict(
     coverage: Coverage = None,
     device: Device = "cpu",
     text_precision: TextPrecision = "float32",
+    engine: EngineName = "local",
+    address: Address = None,
     force: Force = False,
 ) -> None:
     """Answer every question of a file. Each line of the output is one answer with its probabilities and evidence."""
+    from mhgrn.engines import engine_named, session_of
     from mhgrn.errors import UserError
     from mhgrn.inference.asked import check_probability
-    from mhgrn.inference.open import OpenAnswerer
-    from mhgrn.inference.proposing import rank_many, refuse_without_choices
+    from mhgrn.inference.predicting import PredictOptions
+    from mhgrn.inference.predicting import predict as answer_all
     from mhgrn.io.atomic import check_file_writable
+    from mhgrn.io.replacing import is_special
     from mhgrn.open.run import is_open_run
     from mhgrn.questions.open import has_no_choices, open_splits
-    from mhgrn.questions.predictions import prediction, predictions_format, write_predictions
+    from mhgrn.questions.predictions import predictions_format, write_predictions
     from mhgrn.questions.reading import read_questions
     from mhgrn.starter import find_run, load
 
+    mapped = engine_named(engine, address)
+    if mapped is not None and device != "cpu":
+        raise UserError("the nodes of a cluster compute on processors; remove --device, or --engine.")
     check_probability("--abstain-below", abstain_below)
     check_probability("--coverage", coverage)
     check_file_writable(output, force)
     format = predictions_format(output, format)
     if output.exists() and questions.exists() and output.samefile(questions):
         raise UserError(f"{output} is the file of questions; name another file to write to.")
-    if is_open_run(find_run(run)) or (questions.exists() and has_no_choices(questions, dataset)):
-        qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
-        ranking = [question for found in open_splits(questions, dataset)[1].values() for question in found]
-        options: dict[str, Any] = {"paths": paths, "effects": effects, "abstain_below": abstain_below}
-        if isinstance(qa, OpenAnswerer):
-            ranked = _open_rows(qa.graph, ranking, qa.ask_many(ranking, batch_size=batch_size, coverage=coverage, **options))
-        else:
-            refuse_without_choices(coverage=coverage)
-            ranked = _open_rows(qa.graph, ranking, rank_many(qa, [question.stem for question in ranking], **options))
-        write_predictions(output, [_in_csv(row) for row in ranked] if format == "csv" else ranked, format)
-        show_written(output, f"{len(ranked):,} answers{_open_summary(ranked)}")
-        return
-    asked = list(read_questions(questions, dataset))
-    if not asked:
-        raise UserError(f"{questions} contains no questions.")
-    qa = load(run, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
-    rows: list[dict[str, Any]] = []
-    answers = qa.ask_many(
-        asked,
-        batch_size=batch_size,
-        paths=paths,
-        effects=effects or by == "evidence",
-        by=by,
-        abstain_below=abstain_below,
-        coverage=coverage,
-    )
-    for question, answer in zip(asked, answers, strict=True):
-        chosen = list(answer.probabilities).index(answer.choice)
-        predicted = prediction(question, chosen, list(answer.probabilities.values()))
-        row = predicted | {key: value for key, value in answer.to_dict().items() if key not in predicted}
-        if answer.prediction_set is not None:  # by label, like the prediction
-            labels = dict(zip(answer.probabilities, predicted["probabilities"], strict=True))
-            row["prediction_set"] = [labels[choice] for choice in answer.prediction_set]
-        rows.append(row)
-    write_predictions(output, [_in_csv(row) for row in rows] if format == "csv" else rows, format)
-    show_written(output, f"{len(rows):,} answers{_summary(rows)}")
-
-
-def _open_rows(graph: "KnowledgeGraph", asked: "Sequence[OpenQuestion]", answers: "Iterable[Answer]") -> list[dict[str, Any]]:
-    """A row for each question without choices: its ranking, and whether the first answer is right, if that is known."""
-    from mhgrn.kg.names import concept_name
-
-    rows = []
-    for question, answer in zip(asked, answers, strict=True):
-        row: dict[str, Any] = {"id": question.id, "question": question.stem, "prediction": answer.choice}
-        if question.answers:
-            right = {concept for name in question.answers for concept in graph.find_all(name)}
-            row |= {
-                "answers": list(question.answers),
-                "right": graph.find(concept_name(answer.choice)) in right,
-            }
-        found = answer.to_dict()
-        rows.append(row | {name: found[name] for name in OPEN_COLUMNS if name in found})
-    return rows
+    asked: Sequence[Any]
+    if is_open := is_open_run(find_run(run)) or (questions.exists() and has_no_choices(questions, dataset)):
+        asked = [question for found in open_splits(questions, dataset)[1].values() for question in found]
+    else:
+        asked = list(read_questions(questions, dataset))
+        if not asked:
+            raise UserError(f"{questions} contains no questions.")
+    options = PredictOptions(batch_size, paths, effects, by, abstain_below, coverage)
+    loaded_with: dict[str, Any] = {"kg": kg, "features": features, "encoder": encoder, "device": device}
+    loaded_with |= {"allow_download": allow_download, "allow_pickle": allow_pickle, "text_precision": text_precision}
+    qa = load(run, **loaded_with)
+    with session_of(mapped, None if is_special(output) else output) as session:
+        rows = answer_all(qa, asked, options, session, loaded_with)
+        write_predictions(output, [_in_csv(row) for row in rows] if format == "csv" else rows, format)
+    show_written(output, f"{len(rows):,} answers{_open_summary(rows) if is_open else _summary(rows)}")
 
 
 def _open_summary(rows: Sequence[dict[str, Any]]) -> str:
@@ -195,7 +149,7 @@ def _in_csv(row: dict[str, Any]) -> dict[str, Any]:
     columns = {name: row[name] for name in COLUMNS if name in row}
     facts = [fact["sentence"] for fact in row["evidence"]["facts"]] if row["evidence"] else []
     return columns | {
-        "path": row["paths"][0]["text"] if row["paths"] else "",
+        "path": row["paths"][0]["text"] if row.get("paths") else "",
         "evidence": " ".join(facts),
         "notes": row["notes"],
     }

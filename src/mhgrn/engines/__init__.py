@@ -1,5 +1,5 @@
 """Engines: where the parts of long work are computed. Without one, in the processes of this machine."""
 
-from mhgrn.engines.engine import Engine, Session, engine_named
+from mhgrn.engines.engine import Engine, Session, Work, engine_named, session_of
 
-__all__ = ["Engine", "Session", "engine_named"]
+__all__ = ["Engine", "Session", "Work", "engine_named", "session_of"]

@@ -2,23 +2,25 @@
 
 import logging
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mhgrn.engines.engine import Context, Function, Item
+from mhgrn.engines.engine import Function, Item, Outcome, Work
 from mhgrn.engines.stored_parts import StoredParts, parts_beside
-from mhgrn.engines.worker import Outcome, named, run_part, software
+from mhgrn.engines.worker import named, run_part, software
 from mhgrn.errors import UserError
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.printing import shown
 from mhgrn.progress import say
 
 RETRIES = 3  # of a part whose worker or node died
-AHEAD = 2  # parts in flight for each processor of the cluster
+AHEAD = 2  # parts in flight for each that the cluster computes at the same time
+GRACE = 10  # seconds that a canceled task has to end by itself
 MOST_NAMED = 10  # failed items in a message
 _MISSING = "the engine ray needs the package ray: pip install 'mhgrn[ray]'"
 
@@ -34,10 +36,10 @@ class RayEngine:
     address: str = "auto"
 
     @contextmanager
-    def session(self, output: Path) -> Iterator["RaySession"]:
+    def session(self, output: Path | None) -> Iterator["RaySession"]:
         """Connect, and store finished parts beside ``output``; see :meth:`mhgrn.engines.Engine.session`."""
         with parts_beside(output) as stored, _connected(self.address) as ray:
-            session = RaySession(ray, stored, {})
+            session = RaySession(ray, stored)
             try:
                 yield session
             finally:
@@ -68,69 +70,110 @@ def _connected(address: str) -> Iterator[Any]:
 
 class _Part(NamedTuple):
     key: str
+    number: int  # of the part, or of the first of several equal ones
     items: list[Item]
 
 
-@dataclass(frozen=True)
 class RaySession:
     """A connection to a Ray cluster while one output is made; see :class:`mhgrn.engines.Session`."""
 
-    ray: Any
-    stored: StoredParts
-    flying: dict[Any, _Part]  # the tasks in flight
+    def __init__(self, ray: Any, stored: StoredParts) -> None:
+        self.ray, self.stored = ray, stored
+        self._flying: dict[Any, _Part] = {}  # the tasks in flight
+        self._is_announced = False
 
-    def map(self, function: Function, context: Context, parts: Iterable[list[Item]]) -> Iterator[bytes]:
-        """Apply a function to each part, in the order of the parts; see :meth:`mhgrn.engines.Session.map`."""
-        name = f"{function.__module__}.{function.__qualname__}"
-        all_parts = [_Part(fingerprint(name, software(), context, items), items) for items in parts]
-        missing = deque({part.key: part for part in all_parts if not self.stored.has(part.key)}.values())
-        nodes = sum(node["Alive"] for node in self.ray.nodes())
-        finished = len(all_parts) - len(missing)
-        resumed = f", {finished:,} of them finished before" if finished else ""
-        say(f"Ray cluster of {nodes} nodes with {self._processors()} processors: {len(all_parts):,} parts{resumed}")
-        computed = self._compute(function, context, missing)
+    def map(self, work: Work) -> Iterator[bytes]:
+        """The result of each part, in the order of the parts; see :meth:`mhgrn.engines.Session.map`."""
+        parts, missing = self._parts(work)
+        computed = self._compute(work, missing)
         waiting = {part.key for part in missing}
         failed: dict[str, str] = {}
-        for part in all_parts:
+        uses = Counter(part.key for part in parts)
+        for part in parts:
             while part.key in waiting:
-                key, failures = next(computed)
-                waiting.discard(key)
-                failed |= failures
+                done, outcome = next(computed)
+                waiting.discard(done.key)
+                failed |= outcome.failed
             if not failed:
                 yield self.stored.read(part.key)
+                uses[part.key] -= 1
+                if not work.is_kept and not uses[part.key]:
+                    self.stored.remove(part.key)
         if failed:
-            raise UserError(_failed_items(failed))
+            raise UserError(_failed_items(failed, work.called))
 
-    def _processors(self) -> int:
-        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+    def as_finished(self, work: Work, started: Callable[[int], None]) -> Iterator[tuple[int, Outcome]]:
+        """The number of each part and its outcome, as they finish; see :meth:`mhgrn.engines.Session.as_finished`."""
+        parts, missing = self._parts(work)
+        left = {part.key for part in missing}
+        before = ((part, Outcome(self.stored.read(part.key), {})) for part in parts if part.key not in left)
+        for part, outcome in chain(before, self._compute(work, missing, started)):
+            yield part.number, outcome
+            if not work.is_kept:
+                self.stored.remove(part.key)
 
-    def _compute(self, function: Function, context: Context, missing: "deque[_Part]") -> Iterator[tuple[str, dict[str, str]]]:
-        """Compute parts and store their results. Yields the key of each part, and the items that failed, as they finish.
+    def _parts(self, work: Work) -> tuple[list[_Part], list[_Part]]:
+        """All parts, and those that are not stored; of several equal ones only the first."""
+        parts: list[_Part] = []
+        name, version = _name(work.function), _software(work.function)
+        for number, items in enumerate(work.parts):
+            parts.append(_Part(fingerprint(name, version, work.context, work.threads, items), number, items))
+        distinct = {part.key: part for part in reversed(parts)}
+        missing = [part for part in parts if distinct[part.key] is part and not self.stored.has(part.key)]
+        finished = len(parts) - len(missing)
+        if not self._is_announced or finished:
+            nodes = sum(node["Alive"] for node in self.ray.nodes())
+            resumed = f", {finished:,} of them finished before" if finished else ""
+            processors = int(self.ray.cluster_resources().get("CPU", 0))
+            say(f"Ray cluster of {nodes} nodes with {processors} processors: {len(parts):,} parts{resumed}")
+            self._is_announced = True
+        return parts, missing
+
+    def _compute(
+        self, work: Work, missing: Iterable[_Part], started: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[_Part, Outcome]]:
+        """Compute parts and store their results. Yields each part with its outcome as they finish.
 
         A task whose node or worker process dies is done again elsewhere by Ray.
         """
         todo = deque(missing)
-        task = self.ray.remote(num_cpus=1, max_retries=RETRIES)(run_part)
-        shared = self.ray.put(context)
-        while todo or self.flying:
-            most = AHEAD * self._processors()  # nodes may join and leave
-            while todo and len(self.flying) < most:
+        if not todo:
+            return
+        shared, name, version = self.ray.put(work.context), _name(work.function), _software(work.function)
+        while todo or self._flying:
+            processors, room = self._room(work.threads or 1)  # nodes may join and leave
+            task = self.ray.remote(num_cpus=processors, max_retries=RETRIES)(run_part)
+            while todo and len(self._flying) < room * (AHEAD if started is None else 1):
                 part = todo.popleft()
-                self.flying[task.remote(function, shared, part.items, software())] = part
-            done, _ = self.ray.wait(list(self.flying), num_returns=1, timeout=10)
+                self._flying[task.remote(name, shared, part.items, version, work.threads)] = part
+                if started is not None:
+                    started(part.number)
+            done, _ = self.ray.wait(list(self._flying), num_returns=1, timeout=10)
             for reference in done:
-                part = self.flying.pop(reference)
+                part = self._flying.pop(reference)
                 outcome = self._outcome(reference, part)
                 if outcome.result is not None:
                     self.stored.write(part.key, outcome.result)
-                yield part.key, outcome.failed
+                yield part, outcome
+
+    def _room(self, threads: int) -> tuple[int, int]:
+        """The processors that a part with so many threads takes, and how many parts the cluster computes at the same time."""
+        free = [int(node["Resources"].get("CPU", 0)) for node in self.ray.nodes() if node["Alive"]]
+        processors = max(1, min(threads, max(free, default=1)))
+        return processors, max(1, sum(count // processors for count in free))
 
     def cancel(self) -> None:
-        """End all tasks in flight."""
-        for reference in self.flying:
-            with suppress(Exception):  # the cluster may be gone
+        """End all tasks in flight. They get a moment to store what they can resume from."""
+        flying, self._flying = list(self._flying), {}
+        if not flying:
+            return
+        with suppress(Exception):  # the cluster may be gone
+            for reference in flying:
+                self.ray.cancel(reference, force=False)
+            self.ray.wait(flying, num_returns=len(flying), timeout=GRACE)
+        for reference in flying:
+            with suppress(Exception):
                 self.ray.cancel(reference, force=True)
-        self.flying.clear()
 
     def _outcome(self, reference: Any, part: _Part) -> Outcome:
         errors = self.ray.exceptions
@@ -152,8 +195,16 @@ class RaySession:
             raise UserError(f"a worker of the cluster died in {where}, {RETRIES + 1} times ({reason}). {advice}") from None
 
 
-def _failed_items(failed: dict[str, str]) -> str:
+def _name(function: Function) -> str:
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def _software(function: Function) -> str:
+    return software(function.__module__.partition(".")[0])
+
+
+def _failed_items(failed: dict[str, str], called: str) -> str:
     listed = "".join(f"\n  {shown(name)}: {reason}" for name, reason in list(failed.items())[:MOST_NAMED])
     more = f"\n  and {len(failed) - MOST_NAMED:,} more" if len(failed) > MOST_NAMED else ""
-    advice = "All others are done and stored. Correct or remove these, then run the command again:"
-    return f"{len(failed):,} of the questions failed. {advice}{listed}{more}"
+    advice = "The parts without them are done and stored. Correct or remove these, then run the command again:"
+    return f"{len(failed):,} of the {called} failed. {advice}{listed}{more}"

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from xxhash import xxh64_hexdigest
 
@@ -41,6 +42,10 @@ class StoredParts:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self._path(key), xxh64_hexdigest(result).encode() + result)
 
+    def remove(self, key: str) -> None:
+        """Delete the result of a part that is not needed any more."""
+        self._path(key).unlink(missing_ok=True)
+
     def _content(self, key: str) -> bytes | None:
         with suppress(FileNotFoundError):
             content = self._path(key).read_bytes()
@@ -53,8 +58,15 @@ class StoredParts:
 
 
 @contextmanager
-def parts_beside(output: Path) -> Iterator[StoredParts]:
-    """The stored parts of ``output``, in a folder beside it. It is deleted if the block ends without an error."""
+def parts_beside(output: Path | None) -> Iterator[StoredParts]:
+    """The stored parts of ``output``, in a folder beside it, which is deleted if the block ends without an error.
+
+    Without an output they are in a temporary folder.
+    """
+    if output is None:
+        with TemporaryDirectory(prefix="mhgrn-parts-") as temporary:
+            yield StoredParts(Path(temporary))
+        return
     output = output.resolve()
     folder = output.with_name(f".{output.name}.parts")
     busy = f"another process computes {output} on a cluster; wait for it, or name another place."

@@ -16,6 +16,7 @@ from mhgrn.errors import UserError
 from mhgrn.features.folder import WIDEST, FeatureFolder
 from mhgrn.features.verbalize import name_sentence, name_vectors, span_sums
 from mhgrn.io.arrays import load_array
+from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.printing import shortened
 from mhgrn.progress import say
@@ -78,6 +79,11 @@ class NodeFeatures:
         self._table: _Table | None = None
         self._lock = Lock()  # of the thread that adds to the table
         self._required = 0  # rows that stay: those that a training needs
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the stored vectors, to compare them with those of another machine; empty if none are stored."""
+        return ""
 
     def compute(self, concepts: Ints) -> Tensor:
         """The vectors of these concepts: [n, dim] float32."""
@@ -204,6 +210,10 @@ class FileFeatures(NodeFeatures):
                 ours = shortened(graph.name(number))
                 raise UserError(f"{names}:{number + 1}: {shortened(name)}, but the graph has {ours} here.")
 
+    @property
+    def fingerprint(self) -> str:
+        return file_fingerprint(self.path)
+
     def compute(self, concepts: Ints) -> Tensor:
         with np.errstate(over="ignore"):
             rows = self._rows[concepts].astype(np.float32)
@@ -254,6 +264,10 @@ class BuiltFeatures(NodeFeatures):
         same = made_with is not None and made_with["weights"] == encoder.identity()["weights"]
         self._of_whole_names = self.folder.about["source"]["from"] == "names"
         self._encoder = encoder if same and not (self._of_whole_names and encoder.pooling == "cls") else None
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.folder.about["key"], self.folder.mean)  # the mean is computed from all vectors
 
     @property
     def relations(self) -> NDArray[Any] | None:

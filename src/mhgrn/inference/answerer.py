@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from mhgrn.inference.asked import (
     to_question,
     triples,
 )
-from mhgrn.inference.batch import Decoded, Knowledge, Prepared, Read
+from mhgrn.inference.batch import Decoded, Knowledge, Prepared, Read, batched, per_part
 from mhgrn.inference.certainty import calibration_for, certainty_notes, likely_choices
 from mhgrn.inference.contrast import Contrast, candidates, contrast_of
 from mhgrn.inference.evidence import Evidence
@@ -205,14 +205,15 @@ class QuestionAnswerer(Shareable):
         """
         check_count("batch_size", batch_size)
         check_count("paths", paths)
-        knowledge, memory = self._knowledge_with(checked_facts(facts)), self._memory()
+        knowledge = self._knowledge_with(checked_facts(facts))
         total = len(questions) if isinstance(questions, Sized) else None
-        batches = _batches(track(questions_from(questions), "answering", total), batch_size)
+        batches = batched(track(questions_from(questions), "answering", total), batch_size)
+        options: dict[str, Any] = {"paths": paths, "effects": effects, "attention": attention, "by": by}
+        options |= {"abstain_below": abstain_below, "coverage": coverage}
+        memories = per_part(self._memory, batch_size)
 
         def prepare(batch: list[Question]) -> Prepared:
-            options: dict[str, Any] = {"paths": paths, "effects": effects, "attention": attention, "by": by}
-            options |= {"abstain_below": abstain_below, "coverage": coverage}
-            return self._prepare([Asked(question, **options) for question in batch], knowledge, memory)
+            return self._prepare([Asked(question, **options) for question in batch], knowledge, next(memories))
 
         # from a stream, read a batch only after the previous batch is answered
         prepared = map(prepare, batches) if total is None else one_ahead(batches, prepare)
@@ -492,11 +493,6 @@ class QuestionAnswerer(Shareable):
 
     def _knowledge_of(self, graph: KnowledgeGraph) -> Knowledge:
         return Knowledge(graph, Grounder(graph), Extractor(graph, SubgraphLimits.of(self.run.about["data"])))
-
-
-def _batches(questions: Iterator[Question], size: int) -> Iterator[list[Question]]:
-    while batch := list(islice(questions, size)):
-        yield batch
 
 
 def _share(path: ReasoningPath) -> float:

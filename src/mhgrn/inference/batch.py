@@ -1,9 +1,10 @@
 """A batch of questions on its way to their answers: before and after the model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from itertools import islice, repeat
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,33 @@ from mhgrn.inference.evidence_set import EvidenceSet
 from mhgrn.kg.graph import Fact, KnowledgeGraph
 from mhgrn.scoring import Graphs, TextVectors, best_choice, probabilities
 from mhgrn.subgraphs.extract import Extractor, Subgraph
+
+TOGETHER = 512  # questions whose texts are encoded once
+Item = TypeVar("Item")
+
+
+def batched(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    """Items in lists of ``size``; the last one may be shorter."""
+    while batch := list(islice(items, size)):
+        yield batch
+
+
+def part_size(batch_size: int) -> int:
+    """The number of questions in a part: whole batches, about 512 questions.
+
+    Texts are encoded once in a part. The last digits of a vector depend on the texts that are encoded with it, so answers depend on
+    the questions of their part, and on no others.
+
+    >>> part_size(64), part_size(100), part_size(1000)
+    (512, 500, 1000)
+    """
+    return batch_size * max(1, TOGETHER // batch_size)
+
+
+def per_part(make: Callable[[], Item], batch_size: int) -> Iterator[Item]:
+    """An object for each batch: the same one for all batches of a part."""
+    while True:
+        yield from repeat(make(), part_size(batch_size) // batch_size)
 
 
 class Knowledge(NamedTuple):

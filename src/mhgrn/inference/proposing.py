@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mhgrn.errors import UserError
+from mhgrn.features.node_features import independent
 from mhgrn.inference.answer import Answer
 from mhgrn.inference.asked import Asked, WrongOption, check_count
 from mhgrn.inference.ranking import RankedAnswer, Ranking
@@ -157,7 +158,8 @@ class Proposer:
                 known.clear()
                 new = list(dict.fromkeys(names))
             if new:
-                known.update(zip(new, self._embedded(new), strict=True))
+                # a ranking does not depend on earlier questions, which may have encoded some of these names together with others
+                known.update(zip(new, independent(self.encoder, new, self._embedded), strict=True))
             return torch.stack([known[name] for name in names])
 
 

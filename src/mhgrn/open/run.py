@@ -18,6 +18,7 @@ from mhgrn.io.places import places
 from mhgrn.io.stored import StoredFolder, read_folder
 from mhgrn.io.tensors import check_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.model import fingerprints_of
 from mhgrn.open.data import OpenData
 from mhgrn.open.model import Nodes, OpenModel, node_types
 from mhgrn.open.moves import Moves
@@ -91,6 +92,14 @@ class OpenRun:
         """Write the weights and the description."""
         save_tensors(self.folder / WEIGHTS, dict(self.model.state_dict()))
         write_marker(self.folder / MARKER, self.about | {"metrics": metrics})
+
+    def fingerprints(self) -> dict[str, str]:
+        """What determines its answers, by name; see :meth:`mhgrn.Run.fingerprints`."""
+        found = fingerprints_of(self.about, self.graph, self.encoder, self.model, self.calibration)
+        if self.model.names is None:
+            return found
+        _ = self.nodes  # the vectors of all names are stored once, and not by each node
+        return found | {"node features": NameFeatures(self.graph, self.encoder).fingerprint}
 
     @property
     def marks(self) -> bool:

@@ -217,19 +217,10 @@ def load(
     >>> load().ask("What would you use to cut bread?", ["knife", "plate"]).choice  # doctest: +SKIP
     'knife'
     """
-    from mhgrn.inference import QuestionAnswerer
-    from mhgrn.inference.open import OpenAnswerer
-    from mhgrn.open.run import OpenRun, is_open_run
-    from mhgrn.runs import Run
-    from mhgrn.scoring import find_device
-    from mhgrn.text.packed import check_precision
+    from mhgrn.inference.loading import load_answerer
 
-    device = find_device(device)
-    check_precision(text_precision)
-    if is_open_run(place := find_run(run, allow_download)):
-        return OpenAnswerer(OpenRun.load(place, kg, encoder, allow_download, allow_pickle), text_precision)
-    loaded = Run.load(place, kg, features, encoder, allow_download, allow_pickle)
-    return QuestionAnswerer(loaded, device, text_precision=text_precision)
+    place = find_run(run, allow_download)
+    return load_answerer(place, kg, features, device, encoder, allow_download, allow_pickle, text_precision)
 
 
 def resume_or_train(data: PreparedData, config: Config, folder: Path, graph: KnowledgeGraph) -> "Run":

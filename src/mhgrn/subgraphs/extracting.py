@@ -14,6 +14,7 @@ from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder, Mentioned
 from mhgrn.grounding.statements import BUILDERS
 from mhgrn.kg.graph import KnowledgeGraph
+from mhgrn.questions.open import OpenQuestion
 from mhgrn.questions.question import Question
 from mhgrn.subgraphs.extract import SubgraphLimits, Subgraphs, extract_all
 from mhgrn.subgraphs.hiding import Pair
@@ -92,7 +93,7 @@ def _opened(folder: str, fingerprint: str) -> tuple[KnowledgeGraph, Grounder]:
     return graph, Grounder(graph)
 
 
-def question_row(question: Question) -> dict[str, Any]:
+def question_row(question: Question | OpenQuestion) -> dict[str, Any]:
     """A question as it is stored and fingerprinted: without the fields that have their default value."""
     found = {f.name: value for f in fields(question) if (value := getattr(question, f.name)) != f.default}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mhgrn.engines import Engine
+from mhgrn.engines import Engine, Work
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.grounding.grounder import Grounder, Mentions
 from mhgrn.grounding.statements import BUILDERS
@@ -368,8 +368,8 @@ def prepare(
             subgraphs = subgraphs_of(asked, graph, Grounder(graph), statement, limits, options.workers)
         else:
             context = extraction_context(graph, statement, limits)
-            parts = (rows[start : start + PART] for start in range(0, len(rows), PART))
-            subgraphs = map(subgraphs_from, session.map(subgraphs_of_part, context, parts))
+            parts = [rows[start : start + PART] for start in range(0, len(rows), PART)]
+            subgraphs = map(subgraphs_from, session.map(Work(subgraphs_of_part, context, parts)))
         written = _write_subgraphs(partial, subgraphs, total, occurs, limits)
         save_array(partial / "used.npy", np.flatnonzero(occurs))
         counts = {split: len(found) for split, found in splits.items()}

@@ -11,7 +11,7 @@ from mhgrn.features.encoded import EncodedRows, EncodedSource, ResumableBuild
 from mhgrn.features.folder import Request, reached
 from mhgrn.features.node_features import NodeFeatures, independent
 from mhgrn.features.verbalize import name_vectors
-from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.text.encoder import TextEncoder
@@ -74,6 +74,10 @@ class NameFeatures(NodeFeatures):
         if not fits:
             raise UserError(f"{cache} is damaged (its concepts or vectors do not fit the graph); delete it, it is made again.")
         return concepts.numpy(), vectors.float()
+
+    @property
+    def fingerprint(self) -> str:
+        return file_fingerprint(self._cache) if self._cache is not None and self._cache.is_file() else ""
 
     def compute(self, concepts: Ints) -> Tensor:
         return self._encoded([self.graph.name(c) for c in concepts.tolist()])

@@ -84,5 +84,7 @@ def test_the_model_its_graph_and_examples_are_described(open_client: Client, fil
     assert all(one["choices"] == [] and "[" in one["question"] for one in examples)
     assert post(open_client, question=examples[0]["question"]).status == 200
     assert {one["name"] for one in open_client.get("/v1/relations").json()["relations"]} == {"directed_by", "stars"}
-    assert open_client.get("/v1/concept/film%203").json()["total"] == 3
+    facts = open_client.get("/v1/concept/film%203").json()
+    assert facts["total"] == 3
+    assert not [one for one in facts["facts"] if " a " in f" {one['sentence']} ".lower()]  # names have no article
     assert open_client.get("/v1/concepts?prefix=film%203").json()["concepts"][0]["name"] == "film_3"

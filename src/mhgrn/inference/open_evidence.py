@@ -11,8 +11,7 @@ from mhgrn.explain.smallest_set import MOST_FACTS
 from mhgrn.inference.evidence_set import EvidenceSet, SupportingFact
 from mhgrn.inference.view import MOST_EDGES, MOST_NODES, added_edges
 from mhgrn.kg.graph import Fact, KnowledgeGraph
-from mhgrn.kg.schema import STATEMENT_PLACEHOLDER
-from mhgrn.kg.sentences import fact_sentence, label, state
+from mhgrn.kg.sentences import fact_sentence, label
 from mhgrn.open.evidence import BestWalk, facts_of_walk, follow, path_in_words
 from mhgrn.open.needed import NeededFacts, needed_facts
 from mhgrn.open.part import Standing, WalkedPart
@@ -88,6 +87,11 @@ def _summary(found: NeededFacts) -> str:
     return "it cannot do without these facts, but they are not enough alone:"
 
 
+def are_names(graph: KnowledgeGraph) -> bool:
+    """Whether the concepts of a graph that open questions are asked about are taken for names."""
+    return graph.schema.name == "derived"
+
+
 def said(graph: KnowledgeGraph, fact: Fact) -> str:
     """A fact as a sentence. Concepts of a graph without a schema of its own are mostly names, so they have no article.
 
@@ -95,10 +99,7 @@ def said(graph: KnowledgeGraph, fact: Fact) -> str:
     >>> said(KnowledgeGraph.from_facts([fact]), fact)
     'Titanic is directed by james cameron.'
     """
-    if graph.schema.name != "derived":
-        return fact_sentence(graph.schema, fact)
-    statement = next(one.statement for one in graph.schema.relations if one.name == fact.relation)
-    return state(STATEMENT_PLACEHOLDER.sub(r"{\1:plain}", statement), fact.head, fact.tail)
+    return fact_sentence(graph.schema, fact, are_names(graph))
 
 
 def _named(graph: KnowledgeGraph, triple: Any) -> Fact:

@@ -63,8 +63,13 @@ def label(name: str) -> str:
     return _NAME_PHRASES.sub(lambda found: found[0].title(), words)
 
 
-def fact_sentence(schema: Schema, fact: Fact) -> str:
+def fact_sentence(schema: Schema, fact: Fact, are_names: bool = False) -> str:
     """A fact as a sentence.
+
+    Args:
+        schema: The relations of the graph.
+        fact: The fact.
+        are_names: Concepts are names of people, films and the like, which have no article.
 
     >>> conceptnet = Schema.shipped("conceptnet")
     >>> fact_sentence(conceptnet, Fact("child", "AtLocation", "classroom"))
@@ -73,11 +78,14 @@ def fact_sentence(schema: Schema, fact: Fact) -> str:
     'Scissors are used for cutting paper.'
     >>> fact_sentence(Schema.derived(["author"]), Fact("play", "author", "shakespeare"))
     'The author of a play is Shakespeare.'
+    >>> fact_sentence(Schema.derived(["directed_by"]), Fact("titanic", "directed_by", "james_cameron"), are_names=True)
+    'Titanic is directed by james cameron.'
     """
     relation = schema.relations[schema.lookup[fact.relation.lower()][0]] if fact.relation.lower() in schema.lookup else None
     if relation is None or relation.name != fact.relation:
         relation = next(one for one in schema.relations if one.name == fact.relation)
-    return state(relation.statement, fact.head, fact.tail)
+    statement = STATEMENT_PLACEHOLDER.sub(r"{\1:plain}", relation.statement) if are_names else relation.statement
+    return state(statement, fact.head, fact.tail)
 
 
 def state(statement: str, head: str, tail: str) -> str:

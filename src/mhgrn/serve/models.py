@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mhgrn.errors import UserError
 from mhgrn.inference import Asked, QuestionAnswerer
 from mhgrn.inference.open import OpenAnswerer
+from mhgrn.inference.open_evidence import are_names
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.names import concept_name
 from mhgrn.kg.schema import STATEMENT_PLACEHOLDER
@@ -109,12 +110,13 @@ class ServedModel:
             return None
         stored = graph.name(found)
         facts = graph.facts_of(stored)
+        has_names = isinstance(self.qa, OpenAnswerer) and are_names(graph)  # as the sentences of its answers
         return {
             "name": stored,
             **({} if graph.labels is None else {"id": graph.identifier(found)}),
             "label": label(stored),
             "total": len(facts),
-            "facts": [stated(graph, fact) for fact in facts[:limit]],
+            "facts": [stated(graph, fact, has_names) for fact in facts[:limit]],
         }
 
     def relations(self) -> list[dict[str, str]]:

@@ -157,6 +157,10 @@ def query(
         typer.Option(help="File with a CONSTRUCT query, or with SELECT ?head ?relation ?tail.", show_default=False),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File of statements to write (.ttl).", show_default=False)],
+    page_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Ask an endpoint for so many results at a time; use ORDER BY.", show_default=False),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -170,7 +174,7 @@ def query(
         text = sparql.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{sparql} cannot be read; name a file with a SPARQL query.") from None
-    count = run(sources, text, output)
+    count = run(sources, text, output, page_size)
     if as_json:
         show_json({"file": str(output), "statements": count})
         return

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from mhgrn.printing import printable, shortened, shown
 
 Array = NDArray[Any]
 
-BATCH = 50_000  # rows of a block, of formats that are read row by row
+BATCH = 10_000  # rows of a block, of formats that are read row by row
 BATCH_SIZE = 1 << 23  # characters of a block, at most
 SHOWN = 5  # malformed rows that a message lists
 WIDEST = 200  # characters of each
@@ -67,15 +68,25 @@ class ImportOptions:
     @property
     def languages(self) -> list[str]:
         """The languages to keep, the most preferred first."""
-        return [language for part in self.language.split(",") if (language := part.strip().lower())]
+        return list(_languages(self.language))
 
     def keeps_language(self, tag: str) -> bool:
         """Return whether a language is one of those to keep. ``en-gb`` is kept with ``en``."""
-        return bool({tag.lower(), tag.partition("-")[0].lower(), "all"} & set(self.languages))
+        return _keeps_language(self.language, tag)
 
     def stored(self) -> dict[str, Any]:
         """The rules as a graph's folder lists them. Provenance, which came later, is listed only if it is kept."""
         return {name: value for name, value in self.__dict__.items() if value or name != "provenance"}
+
+
+@lru_cache(16)
+def _languages(option: str) -> tuple[str, ...]:
+    return tuple(language for part in option.split(",") if (language := part.strip().lower()))
+
+
+@lru_cache(1024)
+def _keeps_language(option: str, tag: str) -> bool:
+    return bool({tag.lower(), tag.partition("-")[0].lower(), "all"} & set(_languages(option)))
 
 
 FORMAT_OPTIONS = {
@@ -173,7 +184,7 @@ class RelationNames:
 
     def label(self, name: str, text: str) -> None:
         """Name a relation that facts know by an id, such as ``P31``. It has no effect with a schema. The first label counts."""
-        if text := relation_name(text).removeprefix("*"):
+        if (text := relation_name(text).removeprefix("*")) and not has_surrogates(text):
             self._labels.setdefault(name, text)
 
     def resolved(self) -> tuple[Array, Array]:
@@ -263,6 +274,8 @@ class GraphReader:
     """Whether :meth:`recognizes` holds for tables of any kind. Such a format is chosen last."""
     has_ids: ClassVar[bool] = False
     """Whether facts name concepts by ids, so that the graph keeps ids even if the files have no labels."""
+    longest_line: ClassVar[int] = 1 << 20
+    """The largest number of bytes of a line. A file with a longer one is refused."""
     heeds: ClassVar[frozenset[str] | None] = None
     """The options of :data:`FORMAT_OPTIONS` that have an effect. None: unknown."""
 
@@ -280,7 +293,7 @@ class GraphReader:
         """Yield the number and text of each line that is not blank. The file is UTF-8, plain or compressed."""
         from mhgrn.kg.readers._lines import lines
 
-        for number, line in enumerate(lines(self.path, self.advance), start=1):
+        for number, line in enumerate(lines(self.path, self.advance, self.longest_line), start=1):
             if line.strip():
                 yield number, line.rstrip("\r\n")
 
@@ -308,7 +321,11 @@ class GraphReader:
             block.labels = labels
             checked = ((number, self.checked(number, fields, block)) for number, fields in part)
             found = [(number, row) for number, row in checked if row is not None]
-            usable = RowBlock.of([row for _, row in found], self.relations)
+            try:
+                usable = RowBlock.of([row for _, row in found], self.relations)
+            except UnicodeEncodeError:
+                found = [(number, row) for number, row in found if self._is_text(number, row, block)]
+                usable = RowBlock.of([row for _, row in found], self.relations)
             block.text, block.spans, block.relation, block.weight = usable.text, usable.spans, usable.relation, usable.weight
             block.seen, block.lines = len(part), np.array([number for number, _ in found], dtype=np.int64)
             yield block
@@ -327,6 +344,13 @@ class GraphReader:
                 part, labels, size = [], [], 0
         if part or labels:
             yield part, labels
+
+    def _is_text(self, number: int, row: Row, block: RowBlock) -> bool:
+        """Return whether the names of a row can be written as UTF-8. One that cannot is counted in ``block``."""
+        wrong = next((name for name in row[:3] if has_surrogates(name)), None)
+        if wrong is not None:
+            self.checked(number, BadRow(f"{shortened(wrong)} has half of a surrogate pair"), block)
+        return wrong is None
 
     def checked(self, number: int, fields: Fields | SkippedRow, block: RowBlock) -> Row | None:
         """Return the row that ``fields`` are; None for an unusable one, which is counted in ``block``."""
@@ -355,6 +379,11 @@ class GraphReader:
 def relation_name(text: str) -> str:
     """Return a relation's name on one line, as it is spelled."""
     return " ".join(text.split())
+
+
+def has_surrogates(text: str) -> bool:
+    """Return whether a text has half of a surrogate pair, as escapes in JSON may give it. It is not UTF-8."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def table_row(fields: Sequence[str]) -> Row:

@@ -1,9 +1,11 @@
 """SPARQL: a query of an endpoint, or of files of RDF, gives a file of statements that a graph is built from."""
 
 import io
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from http.client import HTTPException
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -20,6 +22,7 @@ from mhgrn.kg.readers.ntriples import NTriplesReader
 from mhgrn.printing import printable
 from mhgrn.progress import say
 
+LIMIT = re.compile(r"\b(limit|offset)\s+\d+\s*(?:(?:limit|offset)\s+\d+\s*)?$", re.IGNORECASE)  # at the end of a query
 TIMEOUT = 120  # seconds to wait for the next byte: queries may take long
 SHOWN = 300  # characters of an answer that refuses a query
 # what is asked for, and what an answer may be
@@ -32,7 +35,7 @@ SOLUTIONS = {
 }
 
 
-def query(sources: Sequence[str | Path], sparql: str, output: str | Path) -> int:
+def query(sources: Sequence[str | Path], sparql: str, output: str | Path, page_size: int | None = None) -> int:
     """Run a SPARQL query and write what it finds as statements, in Turtle.
 
     Args:
@@ -40,6 +43,8 @@ def query(sources: Sequence[str | Path], sparql: str, output: str | Path) -> int
         sparql: A CONSTRUCT query, or a SELECT query with the variables ``?head ?relation ?tail`` (or other names that
             :ref:`tables <columns>` use for them). Variables such as ``?headLabel`` give labels.
         output: The file to write, ending in ``.ttl``.
+        page_size: Ask an endpoint for so many results at a time, by LIMIT and OFFSET, until there are no more; for endpoints that
+            limit an answer. The query should have ORDER BY, since an endpoint may return results in any order otherwise.
 
     Returns:
         The number of statements.
@@ -52,11 +57,21 @@ def query(sources: Sequence[str | Path], sparql: str, output: str | Path) -> int
     addresses = [str(source) for source in sources if str(source).startswith(("http://", "https://"))]
     if addresses and len(sources) > 1:
         raise UserError("an endpoint is queried alone; name one address, or files of RDF.")
+    if page_size is not None and (not addresses or page_size < 1):
+        raise UserError("--page-size is a positive number of results of an endpoint; files are read at once.")
+    if page_size is not None and (found_limit := LIMIT.search(sparql)):
+        raise UserError(f"the query has a {found_limit[1].upper()} of its own; remove it, or --page-size.")
     with partial_file(path) as partial, tempfile.TemporaryDirectory(dir=partial.parent, prefix=".query.") as folder:
-        found = _asked(addresses[0], sparql) if addresses else _local([Path(source) for source in sources], sparql, Path(folder))
+        found = (
+            _paged(addresses[0], sparql, page_size)
+            if addresses
+            else _local([Path(source) for source in sources], sparql, Path(folder))
+        )
         with partial.open("wb") as file:
-            count = _write(found, file)
-    return count
+            written = _write(found, file)
+        if not written:
+            raise UserError("the query finds nothing; no file was written.")
+    return written
 
 
 def _local(paths: Sequence[Path], sparql: str, folder: Path) -> Iterator[Any]:
@@ -83,8 +98,23 @@ def _local(paths: Sequence[Path], sparql: str, folder: Path) -> Iterator[Any]:
     yield from found if isinstance(found, ox.QueryTriples) else _solved(found, [v.value for v in found.variables])
 
 
+def _paged(address: str, sparql: str, page_size: int | None) -> Iterator[Any]:
+    """The statements that an endpoint gives, in one answer or in pages."""
+    if page_size is None:
+        yield from _asked(address, sparql)
+        return
+    for offset in count(0, page_size):
+        say(f"asking for results from {offset + 1:,} …")
+        is_empty = True
+        for statement in _asked(address, f"{sparql}\nLIMIT {page_size} OFFSET {offset}"):
+            is_empty = False
+            yield statement
+        if is_empty:
+            return
+
+
 def _asked(address: str, sparql: str) -> Iterator[Any]:
-    """The statements that an endpoint gives."""
+    """The statements that an endpoint gives in one answer."""
     ox = oxigraph()
     headers = {
         "User-Agent": "mhgrn",
@@ -103,6 +133,10 @@ def _asked(address: str, sparql: str) -> Iterator[Any]:
                 yield from _solved(found, [v.value for v in found.variables])
             else:
                 raise UserError(f"{address} answers with {printable(kind)}, not with statements; is it a SPARQL endpoint?")
+            while response.read(1 << 16):
+                pass
+            if response.length:  # the library takes a connection that is cut for the end of the answer
+                raise HTTPException(f"{response.length:,} bytes are missing")
     except HTTPError as error:
         reason = printable(" ".join(error.read(SHOWN).decode(errors="replace").split()))
         raise UserError(f"{address} answers {error.code} {error.reason}: {reason}") from None
@@ -142,9 +176,9 @@ def _resource(term: Any) -> Any:
 
 def _write(statements: Iterable[Any], file: Any) -> int:
     ox = oxigraph()
-    count = 0
+    number = 0
     for statement in statements:
         triple = getattr(statement, "triple", statement)
         file.write(ox.serialize([triple], format=ox.RdfFormat.N_TRIPLES))
-        count += 1
-    return count
+        number += 1
+    return number

@@ -27,6 +27,15 @@ XZ_MEMORY = 1 << 28  # bytes for decompression: more than any preset of xz needs
 LINES = 1 << 19  # lines split at once
 
 
+def millions(longest: int) -> str:
+    """Return a limit of length in words.
+
+    >>> millions(1 << 20), millions(1 << 24)
+    ('a million', '16 million')
+    """
+    return "a million" if longest == LONGEST_LINE else f"{longest >> 20} million"
+
+
 class Block(NamedTuple):
     """Whole lines of valid UTF-8."""
 
@@ -41,14 +50,14 @@ class Block(NamedTuple):
             yield Block(self.text, self.line + start, self.starts[start : end + 1])
 
 
-def blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
+def blocks(path: Path, advance: Callable[[int], None], longest: int = LONGEST_LINE) -> Iterator[Block]:
     """Yield the lines of a file in blocks. Each block is read while the caller works on the previous one."""
-    yield from _ahead(_blocks(path, advance))
+    yield from _ahead(_blocks(path, advance, longest))
 
 
-def lines(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
+def lines(path: Path, advance: Callable[[int], None], longest: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the lines of a file with their line ends."""
-    for block in blocks(path, advance):
+    for block in blocks(path, advance, longest):
         yield from (f"{line}\n" for line in block.text[:-1].decode().split("\n"))
 
 
@@ -105,15 +114,37 @@ OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
 
 def pieces(path: Path, advance: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the content of a file, decompressed, in pieces."""
+    line = 1
     try:
         with path.open("rb") as raw, _body(path, raw) as body:
             while piece := body.read(PIECE):
                 yield piece
+                line += piece.count(b"\n")
                 advance(raw.tell())
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{path} cannot be read to its end ({error}); is the file damaged or truncated?") from None
+        raise _unreadable(path, line, error) from None
+
+
+def text_pieces(path: Path, content: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield pieces of a file as they are, and refuse what is not UTF-8 text."""
+    line, start = 1, b""  # the start of a character that the last piece ends in
+    for number, piece in enumerate(content):
+        text = start + (piece.removeprefix(codecs.BOM_UTF8) if number == 0 else piece)
+        try:
+            _, end = codecs.utf_8_decode(text, "strict", False)
+        except UnicodeDecodeError:
+            end = len(text)
+        _check_text(text[:end], path, line)
+        yield text[:end]
+        line, start = line + text.count(b"\n"), text[end:]
+    if start:
+        _check_text(start, path, line)
+
+
+def _unreadable(path: Path, line: int, error: Exception) -> UserError:
+    return UserError(f"{path}:{line}: cannot be read from here ({error}); is the file damaged or truncated?")
 
 
 def _body(path: Path, raw: BinaryIO) -> BinaryIO:
@@ -121,7 +152,7 @@ def _body(path: Path, raw: BinaryIO) -> BinaryIO:
     return raw if opener is None else cast(BinaryIO, opener(raw))
 
 
-def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
+def _blocks(path: Path, advance: Callable[[int], None], longest: int) -> Iterator[Block]:
     line = 1
     try:
         with path.open("rb") as raw, _body(path, raw) as body:
@@ -134,17 +165,20 @@ def _blocks(path: Path, advance: Callable[[int], None]) -> Iterator[Block]:
                     text += b"\n"
                 starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == 10) + 1])
                 lengths = np.append(np.diff(starts), 0 if end else len(rest))
-                if lengths.max() > LONGEST_LINE:
+                if lengths.max() > longest:
                     where = line + int(lengths.argmax())
-                    raise UserError(f"{path}:{where}: a line of more than a million characters; is this a file of triples?")
+                    raise UserError(
+                        f"{path}:{where}: a line of more than {millions(longest)} characters; is this a file of triples?"
+                    )
                 _check_text(text, path, line)
-                yield Block(text, line, starts)
+                if text:  # else the line goes on
+                    yield Block(text, line, starts)
                 line += len(starts) - 1
                 advance(raw.tell())
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{path}:{line}: cannot be read from here ({error}); is the file damaged or truncated?") from None
+        raise _unreadable(path, line, error) from None
 
 
 def _check_text(block: bytes, path: Path, line: int) -> None:

@@ -1,12 +1,16 @@
 """GraphML: an XML file of nodes and edges with attributes, as networkx, Gephi, igraph and yEd write it."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-from xml.parsers import expat
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from mhgrn.errors import UserError
 from mhgrn.kg.reader import BadRow, Fields, GraphReader
 from mhgrn.kg.readers._lines import LONGEST_LINE, pieces
+from mhgrn.kg.readers._xml import XmlPieces
 from mhgrn.printing import shortened, shown
 
 _ROLES = ("name", "relation", "weight")
@@ -49,23 +53,34 @@ class GraphMLReader(GraphReader):
         columns = {role: str(column) for role, column in (self.options.columns or {}).items()}
         if unknown := [role for role in columns if role not in _ROLES]:
             raise UserError(f"{self.path}: --columns {unknown[0]} has no meaning for GraphML; name {', '.join(_ROLES)}.")
-        document = _Document(self.path, columns.get("name"))
-        later: list[_Edge] = []  # an edge may come before its nodes
-        for piece in pieces(self.path, self.advance):
-            for edge in document.read(piece):
-                if edge.source in document.names and edge.target in document.names:
-                    yield from self._rows_of(edge, document, columns)
-                else:
-                    later.append(edge)
-        document.finish()
-        for edge in later:
-            yield from self._rows_of(edge, document, columns)
-        if shared := len(document.names) - len(set(document.names.values())):
+        names: dict[str, str] = {}  # of nodes, by identifier
+        later = array("q")  # numbers of the edges that come before their nodes; they are read again
+        for number, edge in enumerate(self._edges(names, columns, self.advance)):
+            if edge.source in names and edge.target in names:
+                yield from self._rows_of(edge, names, columns)
+            else:
+                later.append(number)
+        if later:
+            wanted = iter(later)
+            following = next(wanted)
+            for number, edge in enumerate(self._edges(names, columns, lambda done: None)):
+                if number == following:
+                    yield from self._rows_of(edge, names, columns)
+                    following = next(wanted, -1)
+        hashes = np.fromiter(map(hash, names.values()), dtype=np.int64, count=len(names))
+        if shared := len(names) - len(np.unique(hashes)):
             self.notes.append(f"{self.path}: {shared:,} nodes have the name of another node and become one concept with it.")
 
-    def _rows_of(self, edge: _Edge, document: "_Document", columns: dict[str, str]) -> Iterator[tuple[int, Fields]]:
+    def _edges(self, names: dict[str, str], columns: dict[str, str], advance: Callable[[int], None]) -> Iterator[_Edge]:
+        """Yield the edges of the file, and add the names of its nodes to ``names``."""
+        document = _Document(self.path, columns.get("name"), names)
+        for piece in pieces(self.path, advance):
+            yield from document.read(piece)
+        document.xml.finish()
+
+    def _rows_of(self, edge: _Edge, names: dict[str, str], columns: dict[str, str]) -> Iterator[tuple[int, Fields]]:
         for end in (edge.source, edge.target):
-            if end not in document.names:
+            if end not in names:
                 yield edge.line, BadRow(f"the edge names the node {shortened(end)}, which does not exist")
                 return
         lowered = {name.lower(): name for name in edge.values}
@@ -75,7 +90,7 @@ class GraphMLReader(GraphReader):
             yield edge.line, BadRow(f"no attribute with the relation; attributes: {known}; name it (--columns relation=NAME)")
             return
         weight = edge.values.get(columns.get("weight") or lowered.get("weight", ""), "")
-        head, tail = document.names[edge.source], document.names[edge.target]
+        head, tail = names[edge.source], names[edge.target]
         yield edge.line, [head, edge.values[relation], tail, weight]
         if not edge.is_directed and head != tail:
             yield edge.line, [tail, edge.values[relation], head, weight]
@@ -84,9 +99,8 @@ class GraphMLReader(GraphReader):
 class _Document:
     """Parses a file piece by piece, and collects the names of nodes."""
 
-    def __init__(self, path: Any, name: str | None) -> None:
-        self.path = path
-        self.names: dict[str, str] = {}  # of nodes, by identifier
+    def __init__(self, path: Path, name: str | None, names: dict[str, str]) -> None:
+        self.names = names
         self._name = name  # the attribute that names nodes
         self._keys: dict[str, str] = {}  # the name of an attribute, by identifier
         self._open: list[str] = []  # elements, from the outermost
@@ -95,9 +109,9 @@ class _Document:
         self._elements: list[_Element] = []  # the open nodes and edges, from the outermost
         self._key: str | None = None  # of the open value
         self._text: list[str] = []
-        self._size = self._fed = 0
-        self._parser = parser = expat.ParserCreate(namespace_separator=" ")
-        parser.buffer_text = True
+        self._size = 0
+        self.xml = XmlPieces(path)
+        parser = self.xml.parser
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler = self._characters
         parser.StartDoctypeDeclHandler = self._refuse_doctype
@@ -105,47 +119,29 @@ class _Document:
     def read(self, piece: bytes) -> list[_Edge]:
         """Return the edges that end in the next piece of the file."""
         self._found = []
-        self._fed += len(piece)
-        self._parse(piece, False)
-        if self._fed - max(self._parser.CurrentByteIndex, 0) > LONGEST_LINE + len(piece):
-            raise UserError(f"{self._place}: a tag of more than a million characters; is this a file of a graph?")
+        self.xml.feed(piece)
         return self._found
 
-    def finish(self) -> None:
-        """Check that the file is complete."""
-        self._parse(b"", True)
-
-    def _parse(self, piece: bytes, is_end: bool) -> None:
-        try:
-            self._parser.Parse(piece, is_end)
-        except expat.ExpatError as error:
-            reason = expat.errors.messages[error.code]
-            raise UserError(f"{self.path}:{error.lineno}: not XML ({reason}); is the file damaged or truncated?") from None
-
-    @property
-    def _place(self) -> str:
-        return f"{self.path}:{self._parser.CurrentLineNumber}"
-
     def _refuse_doctype(self, *_: object) -> None:
-        raise UserError(f"{self._place}: a document type declaration (<!DOCTYPE) is not read, for safety; delete it.")
+        raise UserError(f"{self.xml.place}: a document type declaration (<!DOCTYPE) is not read, for safety; delete it.")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         if not self._open and name != "graphml":
-            raise UserError(f"{self._place}: the outermost element is {shortened(name)}, not graphml; name a GraphML file.")
+            raise UserError(f"{self.xml.place}: the outermost element is {shortened(name)}, not graphml; name a GraphML file.")
         self._open.append(name)
         if len(self._open) > _DEEPEST:
-            raise UserError(f"{self._place}: more than {_DEEPEST} elements inside each other.")
+            raise UserError(f"{self.xml.place}: more than {_DEEPEST} elements inside each other.")
         if name == "key":
             self._keys[attributes.get("id", "")] = attributes.get("attr.name", attributes.get("id", ""))
         elif name == "graph":
             self._is_directed.append(attributes.get("edgedefault", "directed") != "undirected")
         elif name in ("node", "edge", "hyperedge"):
             if name == "hyperedge":
-                raise UserError(f"{self._place}: a hyperedge; write it as edges between two nodes.")
+                raise UserError(f"{self.xml.place}: a hyperedge; write it as edges between two nodes.")
             if name == "node":
                 self.names.setdefault(attributes.get("id", ""), attributes.get("id", ""))
-            self._elements.append(_Element(self._parser.CurrentLineNumber, attributes, {}))
+            self._elements.append(_Element(self.xml.parser.CurrentLineNumber, attributes, {}))
         elif name == "data" and self._open[-2:-1] in (["node"], ["edge"]):
             self._key, self._text, self._size = self._keys.get(attributes.get("key", ""), attributes.get("key", "")), [], 0
         elif name in _LABELS and self._key is not None:
@@ -156,7 +152,7 @@ class _Document:
             self._text.append(text)
             self._size += len(text)
             if self._size > LONGEST_LINE:
-                raise UserError(f"{self._place}: a text of more than a million characters; is this a file of a graph?")
+                raise UserError(f"{self.xml.place}: a text of more than a million characters; is this a file of a graph?")
 
     def _end(self, tag: str) -> None:
         name = self._open.pop()

@@ -6,7 +6,7 @@ from typing import Any
 
 from mhgrn.errors import UserError
 from mhgrn.kg.columns import ROLES, check_roles, known_columns, named_columns
-from mhgrn.kg.reader import USUAL_FIELDS, BadRow, Fields, GraphReader
+from mhgrn.kg.reader import USUAL_FIELDS, BadRow, Fields, GraphReader, has_surrogates
 from mhgrn.printing import shortened, shown
 
 _ADVICE = "write one JSON object on each line"
@@ -85,7 +85,7 @@ def _texts(values: Sequence[Any]) -> Fields:
             break
         if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
             return BadRow(f"the {role} is {shortened(value)}, not a text")
-        if isinstance(value, str) and not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        if isinstance(value, str) and has_surrogates(value):
             return BadRow(f"the {role} {shortened(value)} has half of a surrogate pair")
         fields.append(str(value))
     return fields

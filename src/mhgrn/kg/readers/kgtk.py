@@ -9,6 +9,7 @@ from mhgrn.kg.reader import BadRow, Found, GraphReader, Label
 _TEXT = re.compile(r"'((?:[^'\\]|\\.)*)'@([a-zA-Z]+)(?:-\w+)*$|\"((?:[^\"\\]|\\.)*)\"$")
 _ESCAPE = re.compile(r"\\(.)")
 _LABELS = {"label": True, "rdfs:label": True, "P1": True, "alias": False, "skos:altLabel": False}
+_QUOTES = ("'", '"')
 _NEITHER = ("^", "@", "!", "+", "-")  # times, places, and extensions; signs of numbers
 _COLUMNS = {"node1": ("node1", "from", "subject"), "label": ("label", "predicate", "relation"), "node2": ("node2", "to", "object")}
 
@@ -35,7 +36,7 @@ class KgtkReader(GraphReader):
                 yield number, BadRow(f"{len(fields)} fields, fewer than the header has")
                 continue
             head, relation, tail = (fields[place].strip() for place in places)
-            text = _TEXT.match(tail)
+            text = _TEXT.match(tail) if tail.startswith(_QUOTES) else None
             if text is not None:
                 value, language = _ESCAPE.sub(r"\1", text[1] if text[1] is not None else text[3]), text[2] or ""
                 if relation in _LABELS:

@@ -40,13 +40,41 @@ class Neo4jReader(GraphReader):
         kind = _kind(header)
         if kind is None:
             raise UserError(f"{self.path}:{number}: no JSON lines of nodes and relationships, and no header with :ID or :START_ID.")
-        for number, line in lines:
-            yield from self._of_table(number, line, header, kind)
+        for number, fields in self._rows(lines, len(header)):
+            yield from self._of_table(number, fields, header, kind)
+
+    def _rows(self, lines: Iterator[tuple[int, str]], columns: int) -> Iterator[tuple[int, list[str] | None]]:
+        """Yield the fields of each row, None for one that is not CSV. A quoted field may span lines."""
+        first = last = 0  # the lines of a row
+
+        def text() -> Iterator[str]:
+            nonlocal first, last
+            for number, line in lines:
+                first, last = first or number, number
+                yield f"{line}\n"
+
+        reader = csv.reader(text(), strict=True)
+        while True:
+            first = 0
+            fields: list[str] | None = None
+            try:
+                fields = next(reader)
+            except StopIteration:
+                return
+            except csv.Error:
+                pass
+            if last > first and (fields is None or len(fields) != columns):
+                raise UserError(
+                    f"{self.path}:{first}: a quotation mark opens here and is not closed on this line; close or double it."
+                )
+            yield first, fields
 
     def _of_json(self, number: int, line: str) -> Iterator[Found]:
         value = _object(line)
         if value is None or value.get("type") not in ("node", "relationship"):
             yield number, BadRow("not a node or a relationship as apoc.export.json writes them")
+        elif value["type"] == "node" and (value.get("id") is None or isinstance(value["id"], dict | list)):
+            yield number, BadRow("a node without an id")
         elif value["type"] == "node":
             properties = value.get("properties")
             yield from self._labels(str(value.get("id")), properties if isinstance(properties, dict) else {})
@@ -58,8 +86,7 @@ class Neo4jReader(GraphReader):
             else:
                 yield number, [str(ids[0]), value["label"], str(ids[1])]
 
-    def _of_table(self, number: int, line: str, header: list[str], kind: dict[str, int]) -> Iterator[Found]:
-        fields = _fields(line)
+    def _of_table(self, number: int, fields: list[str] | None, header: list[str], kind: dict[str, int]) -> Iterator[Found]:
         if fields is None or len(fields) != len(header):
             what = "not CSV" if fields is None else f"{len(fields)} fields"
             yield number, BadRow(f"{what}, not the {len(header)} fields of the header")

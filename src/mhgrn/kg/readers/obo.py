@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 
+from mhgrn.errors import UserError
 from mhgrn.kg.reader import BadRow, Found, GraphReader, Label
 
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "W": " ", "t": " "}
 _END = re.compile(r"\s+(?:!.*|\{[^{}]*\}\s*(?:!.*)?)$")  # a comment, or qualifiers, at the end of a line
-_PARENTS = ("is_a", "instance_of", "union_of", "disjoint_from", "equivalent_to")
+_LONGEST = 10_000_000  # characters of a stanza
 
 
 class OboReader(GraphReader):
@@ -25,29 +26,32 @@ class OboReader(GraphReader):
 
     def rows(self) -> Iterator[Found]:
         kind, found = "", list[tuple[int, str, str]]()  # the stanza: number of the line, tag, value
-        obsolete = 0
+        obsolete = size = start = 0
         for number, line in self.lines():
             if line.startswith("["):
                 obsolete += _is_obsolete(found)
-                yield from self._stanza(kind, found)
-                kind, found = line.strip().strip("[]"), []
+                yield from self._stanza(kind, start, found)
+                kind, found, size, start = line.strip().strip("[]"), [], 0, number
             elif kind and not line.startswith("!"):
                 tag, colon, value = line.partition(":")
                 if not colon:
                     yield number, BadRow("not of the form `tag: value`")
                 else:
                     found.append((number, tag.strip(), value.strip()))
+                    size += len(line)
+                    if size > _LONGEST:
+                        raise UserError(f"{self.path}:{start}: a stanza of more than {_LONGEST:,} characters; is this an OBO file?")
         obsolete += _is_obsolete(found)
-        yield from self._stanza(kind, found)
+        yield from self._stanza(kind, start, found)
         if obsolete:
             self.notes.append(f"{self.path}: left out: obsolete terms ({obsolete:,}).")
 
-    def _stanza(self, kind: str, found: list[tuple[int, str, str]]) -> Iterator[Found]:
+    def _stanza(self, kind: str, start: int, found: list[tuple[int, str, str]]) -> Iterator[Found]:
         if kind not in ("Term", "Typedef", "Instance") or _is_obsolete(found):
             return
         own = next((_bare(value) for _, tag, value in found if tag == "id"), "")
         if not own:
-            yield found[0][0] if found else 0, BadRow(f"a [{kind}] without an id")
+            yield start, BadRow(f"a [{kind}] without an id")
             return
         for number, tag, value in found:
             if tag == "name" and kind == "Typedef":
@@ -77,8 +81,8 @@ def _bare(value: str) -> str:
     >>> _bare('HP:0000118 {source="x"} ! Phenotypic abnormality')
     'HP:0000118'
     """
-    return _END.sub("", f"{value} ").strip()
+    return _END.sub("", f"{value} ").strip() if "!" in value or "{" in value else value.strip()
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
+    return text if "\\" not in text else _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)

@@ -20,6 +20,7 @@ from mhgrn.kg.readers._split import LOOK, Array, Columns, is_ascii, look, trimme
 from mhgrn.printing import shown
 
 BATCH = 50_000  # rows read at once, at most
+BUFFER = 1 << 20  # bytes of a column that are read at once, however large its row group is
 
 
 class ParquetReader(GraphReader):
@@ -40,7 +41,7 @@ class ParquetReader(GraphReader):
         try:
             columns = self._columns(pyarrow.parquet.read_schema(self.path))
             # a repeated text is read once, however often a small file repeats a large one
-            with pyarrow.parquet.ParquetFile(self.path, read_dictionary=columns) as file:
+            with pyarrow.parquet.ParquetFile(self.path, read_dictionary=columns, buffer_size=BUFFER) as file:
                 about = file.metadata
                 unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
                 at_a_time = max(1, min(BATCH, BLOCK * about.num_rows // max(unpacked, 1)))

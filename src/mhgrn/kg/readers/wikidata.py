@@ -21,6 +21,7 @@ class WikidataReader(GraphReader):
 
     name = "wikidata"
     heeds = frozenset({"language"})
+    longest_line = 1 << 26  # entities of the dump have up to some million characters
 
     @classmethod
     def recognizes(cls, line: str) -> bool:
@@ -28,9 +29,11 @@ class WikidataReader(GraphReader):
 
     def rows(self) -> Iterator[Found]:
         left_out = 0
+        is_open = False
         for number, line in self.lines():
             text = line.strip().removesuffix(",")
             if text in _BRACKETS:
+                is_open = text == "["
                 continue
             entity = _entity(text)
             if entity is None:
@@ -49,6 +52,8 @@ class WikidataReader(GraphReader):
                         left_out += 1
                     else:
                         yield number, [entity["id"], relation, value]
+        if is_open:
+            self.notes.append(f"{self.path}: the list of entities is not closed by a bracket; is the dump truncated?")
         if left_out:
             self.notes.append(f"{self.path}: left out: statements whose value is not an entity or a text ({left_out:,}).")
 

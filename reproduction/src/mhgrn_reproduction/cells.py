@@ -85,6 +85,43 @@ class Cell:
         return all(split in splits and splits[split].get("data") == data.get(split) for split in self.splits)
 
 
+def cell_row(cell: Cell) -> dict[str, Any]:
+    """A cell as JSON values, for a worker of an engine; places are absolute."""
+    return {
+        "id": cell.name,
+        "key": cell.key,
+        "system": cell.system,
+        "seed": cell.seed,
+        "config": cell.config.used(),
+        "prepared": str(cell.prepared),
+        "graph": None if cell.graph is None else str(cell.graph.absolute()),
+        "fingerprint": cell.fingerprint,
+        "splits": list(cell.splits),
+        "encoder": None if cell.encoder is None else str(cell.encoder.absolute()),
+        "columns": [column._replace(prepared=str(column.prepared)) for column in cell.columns],  # type: ignore[arg-type]
+        "measure": cell.measure,
+    }
+
+
+def cell_from(row: dict[str, Any]) -> Cell:
+    """The cell of :func:`cell_row`."""
+    columns = tuple(Column(label, Path(place), *rest) for label, place, *rest in row["columns"])
+    cell = Cell(
+        row["system"],
+        row["seed"],
+        Config.restore(row["config"]),
+        Path(row["prepared"]),
+        None if row["graph"] is None else Path(row["graph"]),
+        row["fingerprint"],
+        tuple(row["splits"]),
+        None if row["encoder"] is None else Path(row["encoder"]),
+        columns,
+        row["measure"],
+    )
+    assert cell.key == row["key"]
+    return cell
+
+
 def shared_result(cell: Cell, results: Path) -> dict[str, Any] | None:
     """The result of the same run in another experiment, from the folder of all results."""
     for path in sorted(results.glob(f"*/*/cells/*.{cell.seed}.json")):

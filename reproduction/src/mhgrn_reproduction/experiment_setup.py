@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mhgrn.config import Config, changed_settings
 from mhgrn.encoders import graph_encoders
+from mhgrn.engines import Engine
 from mhgrn.errors import UserError
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.subgraphs.prepared import PreparedData
@@ -43,6 +44,7 @@ class Request:
         force: Replace results of other settings.
         encoder_folder: A text encoder that was tuned before as the settings of ``encoder`` say, to be used instead of tuning.
         questions: Files of questions to evaluate in addition, for experiments that evaluate several datasets.
+        engine: Where the runs are trained, of :func:`mhgrn.engines.engine_named`. None: in processes of this machine.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Request:
     force: bool = False
     encoder_folder: Path | None = None
     questions: list[Path] = field(default_factory=list)
+    engine: Engine | None = None
 
     @property
     def threads(self) -> int:
@@ -183,6 +186,10 @@ def set_up(request: Request) -> Setup:
         raise UserError(f"{request.name}: to predict {experiment.predict}, add dev to its splits: the best run on dev is used.")
     if request.seeds < 1 or request.jobs < 1:
         raise UserError("--seeds and --jobs must be 1 or more.")
+    if request.engine is not None and request.jobs > 1:
+        raise UserError("--jobs is the number of runs at the same time on this machine; remove it, or --engine.")
+    if request.engine is not None and request.budget is not None:
+        raise UserError("--budget is a time on this machine; remove it, or --engine.")
     for change in request.changes:
         if change.partition("=")[0].strip() in ("seed", "graph_encoder"):
             raise UserError(f"--set {change}: choose seeds and systems with --seeds and --systems.")

@@ -1,6 +1,7 @@
-"""Run cells one after another, or several at the same time in worker processes."""
+"""Run cells one after another, several at the same time in worker processes, or on the nodes of a cluster."""
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -13,10 +14,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
+from mhgrn.engines import Engine, Work
+from mhgrn.engines.engine import Context, Item, place_on_nodes
+from mhgrn.engines.worker import check_same
 from mhgrn.errors import UserError
+from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn_reproduction.board import Board
 from mhgrn_reproduction.budget import fresh_examples
-from mhgrn_reproduction.cells import Cell, run_cell, save_cell
+from mhgrn_reproduction.cells import Cell, cell_from, cell_row, run_cell, save_cell
 from mhgrn_reproduction.experiment_setup import Request
 
 P = ParamSpec("P")
@@ -24,7 +29,7 @@ T = TypeVar("T")
 
 
 def run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:
-    """Run the cells that have no result yet, ``request.jobs`` at the same time."""
+    """Run the cells that have no result yet: ``request.jobs`` at the same time, or as many as a cluster has room for."""
     left = []
     for cell in cells:
         result = cell.result(request.folder)
@@ -37,6 +42,10 @@ def run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:
     runs, logs = request.sources.work / "runs", request.sources.work / "logs"
     for folder in (runs, logs):
         folder.mkdir(parents=True, exist_ok=True)
+    if request.engine is not None:
+        _encode_texts(left, runs)
+        _run_on(request.engine, left, request, board, {"runs": place_on_nodes(runs), "logs": place_on_nodes(logs)})
+        return
     if request.jobs == 1:
         for cell in left:
             board.start(cell)
@@ -61,6 +70,41 @@ def run_all(cells: Sequence[Cell], request: Request, board: Board) -> None:
                 if process.pid is not None:
                     os.kill(process.pid, signal.SIGINT)  # the run saves a checkpoint
             raise
+
+
+def _run_on(engine: Engine, cells: Sequence[Cell], request: Request, board: Board, context: Context) -> None:
+    """Run cells on the nodes of a cluster. A run that was interrupted resumes from its checkpoint in the work folder."""
+    import torch
+
+    threads = max(cell.config.training.threads or torch.get_num_threads() for cell in cells)
+    work = Work(result_of_cell, context, [[cell_row(cell)] for cell in cells], threads, "runs", is_kept=False)
+    with engine.session(request.folder / "cells") as session:
+        for number, outcome in session.as_finished(work, lambda number: board.start(cells[number])):
+            cell = cells[number]
+            if outcome.result is None:
+                board.fail(cell, "; ".join(outcome.failed.values()))
+                continue
+            result = json.loads(outcome.result)
+            if "error" in result:
+                board.fail(cell, result["error"])
+            else:
+                save_cell(cell, request.folder, result)
+                board.finish(cell, result)
+
+
+def result_of_cell(context: Context, items: list[Item]) -> bytes:
+    """The result of a cell, as JSON, or its error. Its run is in the work folder, which all nodes share."""
+    cell, runs = cell_from(items[0]), Path(context["runs"])
+    if not runs.is_dir():
+        raise UserError(f"{runs} does not exist; name a folder that all nodes share with --work.")
+    places = [(column.prepared, column.fingerprint) for column in cell.columns]
+    for place, expected in [*places, *([] if cell.measure is not None else [(cell.prepared, cell.fingerprint)])]:
+        check_same(f"the data {place}", {"questions": PreparedData.load(place).fingerprint}, {"questions": expected})
+    try:
+        result = _logged(cell, runs, Path(context["logs"]))
+    except UserError as error:  # other cells continue
+        result = {"error": str(error)}
+    return json.dumps(result).encode()
 
 
 def _note(cell: Cell, outcome: Any, request: Request, board: Board) -> None:

@@ -6,10 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from mhgrn.cli._options import (
+    Address,
     AllowDownload,
     AllowPickle,
     AsJson,
     Device,
+    EngineName,
     Force,
     NamedRun,
     RunData,
@@ -68,6 +70,8 @@ def faithfulness(
     allow_pickle: AllowPickle = False,
     device: Device = "cpu",
     store: Store = False,
+    engine: EngineName = "local",
+    address: Address = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -76,6 +80,7 @@ def faithfulness(
     Each method ranks the facts of a question. The model answers again without the first facts, and with these facts alone.
     For task=open, the first answer of each question is explained; --limits and --perturb have no effect.
     """
+    from mhgrn.engines import engine_named, session_of
     from mhgrn.errors import UserError
     from mhgrn.faithfulness.methods import chosen_methods
     from mhgrn.faithfulness.plot import check_plots
@@ -85,6 +90,9 @@ def faithfulness(
     from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.starter import find_run, starter_data
 
+    mapped = engine_named(engine, address)
+    if mapped is not None and device != "cpu":
+        raise UserError("the nodes of a cluster compute on processors; remove --device, or --engine.")
     check_one_output(output, as_json)
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     folder = Path(find_run(run))
@@ -107,23 +115,29 @@ def faithfulness(
 
     keeps = output is not None and not is_standard_output(output)
     progress_file = output.with_name(f"{output.name}.partial") if output is not None and keeps else None
+    file, prints_json = output if keeps else None, as_json or (output is not None and not keeps)
+    loaded_with = {"kg": kg, "encoder": encoder, "allow_download": allow_download, "allow_pickle": allow_pickle}
     if is_open:
         ranked = OpenRun.load(folder, kg, encoder, allow_download, allow_pickle)
         of_data = ranked.find_data() if data is None else OpenData.load(data)
-        measured = faithfulness_open(ranked, of_data, split, names, limit, seed, progress_file)
-        _give(measured.to_dict(), report_open(measured), output if keeps else None, as_json or (output is not None and not keeps))
+        with session_of(mapped, file) as session:
+            measured = faithfulness_open(ranked, of_data, split, names, limit, seed, progress_file, session, loaded_with)
+            _give(measured.to_dict(), report_open(measured), file, prints_json)
         return
     prepared = starter_data() if data is None and str(run) == "starter" else find_data(folder, data)
     trained = Run.load(folder, kg, features, encoder, allow_download, allow_pickle)
     other = None if beside is None else Run.load(Path(find_run(beside)), kg, None, encoder, allow_download, allow_pickle)
-    found = measure(trained, prepared, split, names, limit, limits, perturb, other, seed, device, progress_file)
-    if store:
-        from mhgrn.sharing import store_faithfulness
+    loaded_with |= {"features": features}
+    numbers = names, limit, limits, perturb, other, seed, device, progress_file
+    with session_of(mapped, file) as session:
+        found = measure(trained, prepared, split, *numbers, session, loaded_with)
+        if store:
+            from mhgrn.sharing import store_faithfulness
 
-        store_faithfulness(trained, found.to_dict())
-    if plot is not None:
-        draw(found, plot)
-    _give(found.to_dict(), report(found), output if keeps else None, as_json or (output is not None and not keeps))
+            store_faithfulness(trained, found.to_dict())
+        if plot is not None:
+            draw(found, plot)
+        _give(found.to_dict(), report(found), file, prints_json)
 
 
 def _give(found: dict[str, Any], text: str, file: Path | None, as_json: bool) -> None:

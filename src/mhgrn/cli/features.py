@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, Force, GraphFolder, folder_to_write
+from mhgrn.cli._options import Address, AllowDownload, AllowPickle, AsJson, EngineName, Force, GraphFolder, folder_to_write
 from mhgrn.cli._output import show, show_json
 
 if TYPE_CHECKING:
@@ -83,16 +83,20 @@ def build(
     ] = None,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
+    engine: EngineName = "local",
+    address: Address = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Build a features folder and print the setting that uses it. An interrupted build from triples or names resumes."""
+    from mhgrn.engines import engine_named
     from mhgrn.errors import UserError
     from mhgrn.features.encoded import EncodedSource, feature_encoder
     from mhgrn.features.loading import FEATURE_SOURCES
     from mhgrn.kg import KnowledgeGraph
     from mhgrn.settings import parse_override
 
+    mapped = engine_named(engine, address)
     FEATURE_SOURCES.check(name)
     options: dict[str, tuple[str, object]] = {
         "FILE": ("file", file),
@@ -109,7 +113,8 @@ def build(
     for option, (key, _) in given.items():
         if key not in source.Settings.model_fields:
             _refuse(option, name, [n for n, other in _built_in().items() if key in other.Settings.model_fields])
-    for option, is_given in {"--estimate": estimate, "--allow-download": allow_download, "--allow-pickle": allow_pickle}.items():
+    encoded_only = {"--estimate": estimate, "--allow-download": allow_download, "--allow-pickle": allow_pickle}
+    for option, is_given in (encoded_only | {"--engine ray": mapped is not None}).items():
         if is_given and not issubclass(source, EncodedSource):
             _refuse(option, name, [n for n, other in _built_in().items() if issubclass(other, EncodedSource)])
     settings = dict(given.values())
@@ -119,6 +124,8 @@ def build(
         settings[key] = value
     if estimate and output is not None:
         raise UserError("--estimate writes nothing; remove -o.")
+    if estimate and mapped is not None:
+        raise UserError("--estimate measures this machine; remove --engine.")
     checked = _validated(source, settings)
     loaded = KnowledgeGraph.load(graph)
     made: FeatureSource
@@ -126,6 +133,9 @@ def build(
         made = source(loaded, checked, feature_encoder(checked.encoder, allow_download, allow_pickle))
         if estimate:
             _print_estimate(made.plan(only or ()).estimate(), as_json)
+            return
+        if mapped is not None:
+            _print(made.build_on(mapped, output, only or (), force, allow_download, allow_pickle), as_json)
             return
     else:
         made = source(loaded, checked)

@@ -90,6 +90,11 @@ def place_on_nodes(place: str | Path) -> str:
     return os.path.abspath(place) if os.path.exists(place) else str(place)
 
 
+def on_nodes(options: Context) -> Context:
+    """Options as all nodes understand them: see :func:`place_on_nodes`."""
+    return {name: place_on_nodes(value) if isinstance(value, str | Path) else value for name, value in options.items()}
+
+
 def engine_named(name: str, address: str | None = None) -> Engine | None:
     """The engine with a name; None for ``local``, the processes of this machine.
 

@@ -140,12 +140,13 @@ class RaySession:
         if not todo:
             return
         shared, name, version = self.ray.put(work.context), _name(work.function), _software(work.function)
+        task = self.ray.remote(max_retries=RETRIES)(run_part)
         while todo or self._flying:
             processors, room = self._room(work.threads or 1)  # nodes may join and leave
-            task = self.ray.remote(num_cpus=processors, max_retries=RETRIES)(run_part)
             while todo and len(self._flying) < room * (AHEAD if started is None else 1):
                 part = todo.popleft()
-                self._flying[task.remote(name, shared, part.items, version, work.threads)] = part
+                sent = task.options(num_cpus=processors).remote(name, shared, part.items, version, work.threads)
+                self._flying[sent] = part
                 if started is not None:
                     started(part.number)
             done, _ = self.ray.wait(list(self._flying), num_returns=1, timeout=10)

@@ -1,26 +1,28 @@
 """Measure how faithful the explanations of a run are, how much it depends on its graph, and how robust it is."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mhgrn.engines import Session
+from mhgrn.engines.engine import Context
 from mhgrn.errors import UserError
-from mhgrn.faithfulness import measuring, summary
+from mhgrn.faithfulness import summary
 from mhgrn.faithfulness.bootstrap import Interval, interval
+from mhgrn.faithfulness.computing import Alteration, Computing, Explaining, Scoring
 from mhgrn.faithfulness.measuring import Row
 from mhgrn.faithfulness.methods import Method, chosen_methods
 from mhgrn.faithfulness.metrics import LEVELS, Floats, chosen, probabilities
 from mhgrn.faithfulness.robustness import PERTURBATIONS, STRENGTHS
-from mhgrn.faithfulness.study import Study, without_graph
+from mhgrn.faithfulness.study import Study
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.io.results import Store
 from mhgrn.progress import bar
 from mhgrn.runs import Run
 from mhgrn.scoring import best_choice
-from mhgrn.subgraphs.extract import Subgraph
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.training.evaluation import split_probabilities
 from mhgrn.training.examples import Examples
@@ -89,6 +91,8 @@ def faithfulness(
     seed: int = 0,
     device: str = "cpu",
     progress_file: Path | None = None,
+    session: Session | None = None,
+    loaded_with: Context | None = None,
 ) -> Faithfulness:
     """Measure the explanations of a run on questions of a split.
 
@@ -104,6 +108,8 @@ def faithfulness(
         seed: Of all random choices.
         device: Where the model computes.
         progress_file: Keep the results of single questions here, and use those of an interrupted measurement.
+        session: Where to compute, of :func:`mhgrn.engines.session_of`. None: in this process. ``beside`` is evaluated here.
+        loaded_with: With a session: the arguments besides the folder that the run was loaded with. Nodes load it with the same.
     """
     if limit < 1 or limits < 0 or perturbed < 0:
         raise UserError(f"limit is {limit}, limits {limits} and perturbed {perturbed}; they should be at least 1, 0 and 0.")
@@ -116,8 +122,9 @@ def faithfulness(
         file_fingerprint(run.folder / "model.safetensors") if (run.folder / "model.safetensors").is_file() else str(run.folder)
     )
     store = Store(progress_file, fingerprint(weights, data.fingerprint, split, seed, study.scorer.temperature))
-    split_rows = _split_rows(study, store)
-    rows = _explained_rows(study, usable, store, limit, limits)
+    computing = Computing(study, session, loaded_with or {})
+    split_rows = _split_rows(computing, store)
+    rows = _explained_rows(computing, usable, store, limit, limits)
     gaps = [store[key] for row in rows if (key := f"gap {row['question']}") in store]
     result = Faithfulness(
         run=str(run.folder),
@@ -132,7 +139,7 @@ def faithfulness(
         dependence=summary.dependence(split_rows, seed),
         agreement=summary.agreement(split_rows, seed),
         accuracy=_accuracies(study, split_rows, beside),
-        robustness=_robustness(study, store, split_rows, perturbed) if perturbed else {},
+        robustness=_robustness(computing, store, split_rows, perturbed) if perturbed else {},
         completeness_gap=float(np.mean(gaps)) if gaps else None,
         rows=rows,
         split_rows=split_rows,
@@ -141,11 +148,13 @@ def faithfulness(
     return result
 
 
-def _split_rows(study: Study, store: Store) -> list[Row]:
+def _split_rows(computing: Computing, store: Store) -> list[Row]:
     """The dependence on the graph of every question."""
+    study = computing.study
     if "split" not in store:
-        full = study.scores(study.questions, None, "with the graph")
-        off = study.scores(study.questions, without_graph, "without the graph")
+        both = {"with the graph": Alteration(), "without the graph": Alteration("none")}
+        scores = dict(computing.scores({name: Scoring(how, study.questions) for name, how in both.items()}))
+        full, off = (scores[name] for name in both)
         found = []
         for q, score, rest in zip(study.questions, full, off, strict=True):
             question, answer = study.data.questions[q], int(chosen(score))
@@ -166,8 +175,9 @@ def _split_rows(study: Study, store: Store) -> list[Row]:
     return rows
 
 
-def _explained_rows(study: Study, methods: Sequence[Method], store: Store, limit: int, limits: int) -> list[Row]:
+def _explained_rows(computing: Computing, methods: Sequence[Method], store: Store, limit: int, limits: int) -> list[Row]:
     """The rows of random questions, with what each method gives."""
+    study = computing.study
     sample = study.sample(limit)
     searched = set(np.random.default_rng([study.seed, 1]).permutation(sample)[:limits].tolist())
 
@@ -178,35 +188,22 @@ def _explained_rows(study: Study, methods: Sequence[Method], store: Store, limit
             *([f"limits {q}"] if q in searched else []),
         ]
 
+    def batch_of(questions: list[int]) -> Explaining:
+        missing = [m.name for m in methods if any(f"question {q} {m.name}" not in store for q in questions)]
+        return Explaining(questions, missing, [q for q in questions if q in searched and f"limits {q}" not in store])
+
     left = [q for q in sample if any(key not in store for key in keys(q))]
     with bar("explaining questions", len(sample)) as advance:
-        advance(done := len(sample) - len(left))
-        for questions in study.batches(left):
-            _explain(study, questions, methods, store)
-            for some in study.batches([q for q in questions if q in searched and f"limits {q}" not in store]):
-                explained = study.explained(some)
-                found = measuring.limits(explained, measuring.base_rows(explained, some))
-                store.add_all({f"limits {q}": limit for q, limit in zip(some, found, strict=True)})
-            advance(done := done + len(questions))
+        advance(len(sample) - len(left))
+        for batch, found in computing.explained([batch_of(questions) for questions in study.batches(left)]):
+            store.add_all({key: value for key, value in found.items() if key not in store})
+            advance(len(sample) - len(left) + left.index(batch.questions[-1]) + 1)
     rows = []
     for q in sample:
         of_methods = {method.name: store[f"question {q} {method.name}"] for method in methods}
         row = {**store[f"question {q}"], "methods": {name: found for name, found in of_methods.items() if found is not None}}
         rows.append(row | ({"limits": store[f"limits {q}"]} if q in searched and row["facts"] else {}))
     return rows
-
-
-def _explain(study: Study, questions: Sequence[int], methods: Sequence[Method], store: Store) -> None:
-    """Measure the methods on a batch of questions that are not in the store."""
-    explained = study.explained(questions)
-    rows = measuring.base_rows(explained, questions)
-    store.add_all({f"question {q}": row for q, row in zip(questions, rows, strict=True) if f"question {q}" not in store})
-    for method in methods:
-        keys = [f"question {q} {method.name}" for q in questions]
-        if any(key not in store for key in keys):
-            store.add_all(dict(zip(keys, measuring.measured(explained, method, rows), strict=True)))
-            if method.name == "integrated":
-                store.add_all({f"gap {q}": explained.completeness_gap(place) for place, q in enumerate(questions)})
 
 
 def _accuracies(study: Study, rows: Sequence[Row], beside: Run | None) -> dict[str, Interval]:
@@ -224,26 +221,23 @@ def _accuracies(study: Study, rows: Sequence[Row], beside: Run | None) -> dict[s
     return found
 
 
-def _robustness(study: Study, store: Store, split_rows: Sequence[Row], count: int) -> dict[str, dict[str, dict[str, Interval]]]:
-    schema = study.run.graph.schema
-    symmetric, relations = frozenset(schema.symmetric_ids), len(schema)
-
-    def altered(name: str, strength: float) -> Callable[[int, list[Subgraph]], list[Subgraph]]:
-        return lambda q, subgraphs: PERTURBATIONS[name](subgraphs, strength, study.seed, symmetric, relations)
-
+def _robustness(
+    computing: Computing, store: Store, split_rows: Sequence[Row], count: int
+) -> dict[str, dict[str, dict[str, Interval]]]:
+    study = computing.study
     sample = study.sample(count)
     place = {row["question"]: row for row in split_rows}
     rows = [place[q] for q in sample]
     answers = [row["answer"] for row in rows]
+    keys = {(name, strength): f"{name} {strength} {len(sample)}" for name in PERTURBATIONS for strength in STRENGTHS}
+    missing = {key: Scoring(Alteration(*how), sample) for how, key in keys.items() if key not in store}
+    for key, scores in computing.scores(missing):
+        store.add_all({key: [int(chosen(score)) for score in scores]})
     found: dict[str, dict[str, dict[str, Interval]]] = {}
     for name in PERTURBATIONS:
         found[name] = {"0%": _answered(answers, rows, study.seed)}
         for strength in STRENGTHS:
-            key = f"{name} {strength} {len(sample)}"
-            if key not in store:
-                scores = study.scores(sample, altered(name, strength), f"{name}, {strength:.0%}")
-                store.add_all({key: [int(chosen(score)) for score in scores]})
-            found[name][f"{strength:.0%}"] = _answered(store[key], rows, study.seed)
+            found[name][f"{strength:.0%}"] = _answered(store[keys[name, strength]], rows, study.seed)
     off = [row["answer_without_graph"] for row in rows]
     return found | {"without the graph": {"100%": _answered(off, rows, study.seed)}}
 

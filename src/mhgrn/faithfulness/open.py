@@ -4,13 +4,19 @@ Each method orders facts of a question's part of the graph. The model ranks agai
 alone; an answer is *kept* if it is still an answer, see :class:`mhgrn.open.part.Standing`.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from mhgrn.engines import Session, Work
+from mhgrn.engines.engine import Context, Item, on_nodes, place_on_nodes
+from mhgrn.engines.worker import check_same
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.faithfulness.bootstrap import Interval, interval
 from mhgrn.faithfulness.report import table
@@ -26,6 +32,7 @@ from mhgrn.runs import WEIGHTS
 
 SIZES = (1, 2, 3, 5)  # facts that are removed, or kept alone
 WALKS = 20  # best walks whose facts are ordered
+PART = 8  # questions per task of an engine
 TRIED = 30  # facts that are removed one at a time
 
 Row = dict[str, Any]
@@ -114,6 +121,8 @@ def faithfulness_open(
     limit: int = 200,
     seed: int = 0,
     progress_file: Path | None = None,
+    session: Session | None = None,
+    loaded_with: Context | None = None,
 ) -> OpenFaithfulness:
     """Measure the explanations of a run of open questions.
 
@@ -125,6 +134,8 @@ def faithfulness_open(
         limit: Explain at most this many random questions, of those whose topics reach something.
         seed: Of all random choices.
         progress_file: Keep the results of single questions here, and use those of an interrupted measurement.
+        session: Where to compute, of :func:`mhgrn.engines.session_of`. None: in this process.
+        loaded_with: With a session: the arguments besides the folder that the run was loaded with. Nodes load it with the same.
     """
     names = chosen_open_methods(methods)
     if data.about["graph_fingerprint"] != run.graph.fingerprint:
@@ -133,9 +144,14 @@ def faithfulness_open(
     sample = [int(q) for q in np.random.default_rng(seed).permutation(np.array(numbers)) if len(data.topics[q])][:limit]
     weights = file_fingerprint(run.folder / WEIGHTS)
     store = Store(progress_file, fingerprint(weights, data.fingerprint, split, seed, run.temperature, names))
-    for q in track(sample, "explaining questions"):
-        if f"question {q}" not in store:
-            store.add_all({f"question {q}": _row(run, data, q, names, seed)})
+    left = [q for q in sample if f"question {q}" not in store]
+    found: Iterator[Row | None]
+    if session is None:
+        found = (_row(run, data, q, names, seed) for q in left)
+    else:
+        found = _rows_on(session, run, data, left, {"methods": names, "seed": seed}, loaded_with or {})
+    for q, row in zip(left, track(found, "explaining questions", len(left)), strict=True):
+        store.add_all({f"question {q}": row})
     rows = [row for q in sample if (row := store[f"question {q}"]) is not None]
     if not rows:
         raise UserError(f"no question of the split {split} of {data.folder} has an answer to explain.")
@@ -155,6 +171,41 @@ def faithfulness_open(
     )
     store.remove()
     return result
+
+
+def _rows_on(
+    session: Session, run: OpenRun, data: OpenData, questions: Sequence[int], options: Context, loaded_with: Context
+) -> Iterator[Row | None]:
+    """The rows of questions, computed by an engine."""
+    context = {
+        "run": place_on_nodes(run.folder),
+        "loaded_with": on_nodes(loaded_with),
+        "data": place_on_nodes(data.folder),
+        "fingerprints": _fingerprints(run, data),
+    }
+    items = [{"id": data.questions[q].id, "question": q} for q in questions]
+    parts = [items[start : start + PART] for start in range(0, len(items), PART)]
+    found = session.map(Work(rows_of_part, context | options, parts, torch.get_num_threads()))
+    return (row for part in found for row in json.loads(part))
+
+
+def rows_of_part(context: Context, items: list[Item]) -> bytes:
+    """The rows of some questions, as JSON. The process keeps the run and the questions."""
+    loading = {name: context[name] for name in ("run", "loaded_with", "data", "fingerprints")}
+    run, data = _loaded(json.dumps(loading, sort_keys=True))
+    return json.dumps([_row(run, data, item["question"], context["methods"], context["seed"]) for item in items]).encode()
+
+
+@lru_cache(maxsize=1)
+def _loaded(context: str) -> tuple[OpenRun, OpenData]:
+    about = json.loads(context)
+    run, data = OpenRun.load(about["run"], **about["loaded_with"]), OpenData.load(about["data"])
+    check_same(f"the run {about['run']} or the data {about['data']}", _fingerprints(run, data), about["fingerprints"])
+    return run, data
+
+
+def _fingerprints(run: OpenRun, data: OpenData) -> dict[str, str]:
+    return run.fingerprints() | {"questions": data.fingerprint}
 
 
 def chosen_open_methods(names: Sequence[str] | None) -> list[str]:

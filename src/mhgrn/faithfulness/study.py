@@ -14,7 +14,6 @@ from mhgrn.grounding.grounder import Grounder
 from mhgrn.inference.altered import FactMasks
 from mhgrn.inference.asked import Asked
 from mhgrn.inference.batch import Knowledge, Read
-from mhgrn.progress import track
 from mhgrn.runs import Run
 from mhgrn.scoring import Graphs, best_choice, probabilities
 from mhgrn.subgraphs.extract import Extractor, Subgraph, SubgraphLimits
@@ -114,25 +113,31 @@ class Study:
         first_head = self.run.config.preset == "as_published"
         return Explained(self.scorer, read, masks, [(self.seed, q) for q in questions], first_head)
 
-    def scores(self, numbers: Sequence[int], alter: Alter | None, label: str) -> list[Floats]:
-        """[choices] the scores of questions, with altered subgraphs."""
-        found: list[Floats] = []
-        for questions in track(self.batches(numbers), label):
-            subgraphs: list[Subgraph] = []
-            stems: list[str] = []
-            sizes: list[int] = []
-            statements: list[int] = []
-            for q in questions:
-                mine = self.data.subgraphs(q)
-                subgraphs += mine if alter is None else alter(q, mine)
-                stems += [self.data.questions[q].stem] * len(mine)
-                statements += range(*self.data.statement_ptr[q : q + 2].tolist())
-                sizes.append(len(mine))
-            with torch.inference_mode():
-                text = self.examples.text(torch.tensor(statements), self._live_text)
-                score = self.scorer(text, self.scorer.graphs(subgraphs, stems=stems)).score
-            found += np.split(score.double().cpu().numpy(), np.cumsum(sizes)[:-1])
-        return found
+    def scores(self, questions: Sequence[int], alter: Alter | None) -> list[Floats]:
+        """[choices] the scores of a batch of questions, with altered subgraphs."""
+        subgraphs: list[Subgraph] = []
+        stems: list[str] = []
+        sizes: list[int] = []
+        statements: list[int] = []
+        for q in questions:
+            mine = self.data.subgraphs(q)
+            subgraphs += mine if alter is None else alter(q, mine)
+            stems += [self.data.questions[q].stem] * len(mine)
+            statements += range(*self.data.statement_ptr[q : q + 2].tolist())
+            sizes.append(len(mine))
+        with torch.inference_mode():
+            text = self.examples.text(torch.tensor(statements), self._live_text)
+            score = self.scorer(text, self.scorer.graphs(subgraphs, stems=stems)).score
+        return np.split(score.double().cpu().numpy(), np.cumsum(sizes)[:-1])
+
+    def warm_up(self) -> None:
+        """Compute the text vectors that are stored with the data, unless they are there."""
+        with torch.inference_mode():
+            self.examples.text(torch.tensor([0]), self._live_text)
+
+    def fingerprints(self) -> dict[str, str]:
+        """What determines the results besides the split and the seed, by name."""
+        return self.run.fingerprints() | {"questions": self.data.fingerprint}
 
     @property
     def folder(self) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mhgrn.engines.engine import Context, place_on_nodes
+from mhgrn.engines.engine import Context, on_nodes, place_on_nodes
 from mhgrn.engines.worker import check_same
 from mhgrn.inference.answerer import QuestionAnswerer
 from mhgrn.inference.open import OpenAnswerer
@@ -45,11 +45,6 @@ def loading_context(qa: QuestionAnswerer, options: Context) -> Context:
     """
     run = qa.open_run if isinstance(qa, OpenAnswerer) else qa.run
     return {"run": place_on_nodes(run.folder), "options": on_nodes(options), "fingerprints": run.fingerprints()}
-
-
-def on_nodes(options: Context) -> Context:
-    """Options of a run as they are on all nodes: places that exist here become absolute."""
-    return {name: place_on_nodes(value) if isinstance(value, str | Path) else value for name, value in options.items()}
 
 
 def answerer_of(context: Context) -> QuestionAnswerer:

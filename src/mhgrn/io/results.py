@@ -36,6 +36,7 @@ class Store:
 
     def _begin(self, identity: str) -> None:
         if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             append_text(self.path, json.dumps({"measurement": identity}) + "\n")
 
     def __contains__(self, name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mhgrn.cli._options import Address, EngineName
 from mhgrn.errors import UserError
 from mhgrn.printing import strict_json
 from mhgrn_reproduction.titles import OPEN, PRINTED, TRAINED
@@ -140,16 +141,20 @@ def _run(
     results: Path,
     work: Path | None,
     kg: Path | None,
+    engine: str,
+    address: str | None,
     force: bool,
     as_json: bool,
-    encoder_folder: Path | None = None,
+    encoder_folder: Path | None,
     questions: list[Path] | None = None,
 ) -> None:
+    from mhgrn.engines import engine_named
     from mhgrn.progress import seconds_of
     from mhgrn_reproduction.experiment_setup import Request
     from mhgrn_reproduction.runner import reproduce
     from mhgrn_reproduction.tables import markdown
 
+    mapped = engine_named(engine, address)
     names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
     seconds = seconds_of(budget) if budget is not None else None
     request = Request(
@@ -165,6 +170,7 @@ def _run(
         force,
         encoder_folder,
         questions or [],
+        mapped,
     )
     summary = reproduce(request)
     print(strict_json(summary) if as_json else markdown(summary), end="\n" if as_json else "")
@@ -183,10 +189,12 @@ def _command(name: str) -> Callable[..., None]:
         results: Results = RESULTS,
         work: Work = None,
         kg: Kg = None,
+        engine: EngineName = "local",
+        address: Address = None,
         force: Force = False,
         as_json: AsJson = False,
     ) -> None:
-        _run(name, data, encoder, seeds, systems, budget, jobs, settings, results, work, kg, force, as_json, encoder_folder)
+        _run(name=name, **{option: value for option, value in locals().items() if option != "name"})
 
     return run
 
@@ -204,26 +212,12 @@ def zero_shot(
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
+    engine: EngineName = "local",
+    address: Address = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    _run(
-        "zero-shot",
-        data,
-        encoder,
-        seeds,
-        systems,
-        budget,
-        jobs,
-        settings,
-        results,
-        work,
-        kg,
-        force,
-        as_json,
-        encoder_folder,
-        questions,
-    )
+    _run(name="zero-shot", **locals())
 
 
 @app.command("run")
@@ -241,30 +235,17 @@ def run_own(
     results: Results = RESULTS,
     work: Work = None,
     kg: Kg = None,
+    engine: EngineName = "local",
+    address: Address = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Run your own experiment, described in a YAML file."""
+    given = dict(locals())
     from mhgrn.settings import read_yaml
 
-    read_yaml(experiment, "an experiment")
-    _run(
-        str(experiment),
-        data,
-        encoder,
-        seeds,
-        systems,
-        budget,
-        jobs,
-        settings,
-        results,
-        work,
-        kg,
-        force,
-        as_json,
-        encoder_folder,
-        questions,
-    )
+    read_yaml(given.pop("experiment"), "an experiment")
+    _run(name=str(experiment), **given)
 
 
 def _print_result(

@@ -4,7 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from mhgrn.errors import UserError
@@ -12,7 +12,10 @@ from mhgrn.printing import printable
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # seconds
 Item = TypeVar("Item")
+Event = tuple[str, Any, Any]  # a kind, and what it is about: see `send_to`
+SECONDS = 0.2  # between two updates of a bar that is shown elsewhere
 _silent = False
+_send: Callable[[Event], object] | None = None
 
 
 class Advance(Protocol):
@@ -27,6 +30,38 @@ def silence() -> None:
     _silent = True
 
 
+def send_to(send: Callable[[Event], object] | None) -> None:
+    """Send bars and messages to another process, which shows them with :class:`Relayed`. None: show them here."""
+    global _send  # noqa: PLW0603
+    _send = send
+
+
+class Relayed:
+    """Shows the bars and messages of another process."""
+
+    def __init__(self) -> None:
+        self._bar = ExitStack()
+        self._advance: Advance | None = None
+
+    def show(self, event: Event) -> None:
+        """Show what the other process sent."""
+        kind, first, second = event
+        if kind == "message":
+            say(first)
+        elif kind == "bar":
+            self.close()
+            self._advance = self._bar.enter_context(bar(first, second))
+        elif kind == "advance" and self._advance is not None:
+            self._advance(first, second)
+        elif kind == "end":
+            self.close()
+
+    def close(self) -> None:
+        """Remove the bar, if there is one."""
+        self._bar.close()
+        self._advance = None
+
+
 @contextmanager
 def bar(label: str, total: int | None) -> Iterator[Advance]:
     """Show a progress bar and yield the function that updates it.
@@ -35,6 +70,13 @@ def bar(label: str, total: int | None) -> Iterator[Advance]:
         label: the text before the bar.
         total: the number of items; None if unknown.
     """
+    if not _silent and _send is not None:
+        _send(("bar", label, total))
+        try:
+            yield _sent_bar(_send, total)
+        finally:
+            _send(("end", None, None))
+        return
     if not _silent and (display := _notebook_display()) is not None:
         yield _notebook_bar(display, label, total)
         return
@@ -62,6 +104,19 @@ def bar(label: str, total: int | None) -> Iterator[Advance]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(_plain(label), total=total)
         yield lambda done, label=None: progress.update(task, completed=done, description=None if label is None else _plain(label))
+
+
+def _sent_bar(send: Callable[[Event], object], total: int | None) -> Advance:
+    """A bar that another process shows, updated at most five times a second and when it is full."""
+    sent_at = 0.0
+
+    def advance(done: int, label: str | None = None) -> None:
+        nonlocal sent_at
+        if done == total or time.monotonic() - sent_at >= SECONDS:
+            sent_at = time.monotonic()
+            send(("advance", done, label))
+
+    return advance
 
 
 def _notebook_display() -> "Callable[..., Any] | None":
@@ -123,7 +178,11 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 
 def say(message: str) -> None:
     """Print a message to standard error. Standard output is for results."""
-    if not _silent:
+    if _silent:
+        return
+    if _send is not None:
+        _send(("message", message, None))
+    else:
         print(printable(message, keep="\n"), file=sys.stderr, flush=True)
 
 

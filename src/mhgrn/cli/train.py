@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mhgrn.cli._options import AllowDownload, AllowPickle, AsJson, ConfigFile, DataGraph, RunEncoder, Settings, folder_to_write
+from mhgrn.cli._options import (
+    Address,
+    AllowDownload,
+    AllowPickle,
+    AsJson,
+    ConfigFile,
+    DataGraph,
+    EngineName,
+    RunEncoder,
+    Settings,
+    folder_to_write,
+)
 from mhgrn.cli._output import show, show_json
 
 if TYPE_CHECKING:
@@ -36,25 +47,41 @@ def train(
     encoder: RunEncoder = None,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --engine ray: processes that train together, each with its own batches. Unset: one per node.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Start over and replace the run in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and keep its best epoch on dev. `mhgrn settings` lists all settings.
 
     Ctrl-C saves a checkpoint. The same command resumes from the last checkpoint, also after a crash. Under `torchrun`,
-    several processes train together.
+    or with `--engine ray` on a cluster, several processes train together.
     """
     from mhgrn.config import Config, given_settings, ignored_settings
+    from mhgrn.engines import engine_named
     from mhgrn.errors import UserError
     from mhgrn.open.data import OpenData
     from mhgrn.progress import say
     from mhgrn.subgraphs.prepared import PreparedData
 
+    is_on_ray = engine_named(engine, address) is not None
+    if workers is not None and not is_on_ray:
+        raise UserError("--workers is the number of processes of --engine ray; on one machine, use torchrun.")
     given = given_settings(config, settings)
     loaded_config = Config.of(given)
     if loaded_config.task == "open" or OpenData.is_at(data):
         if start_from is not None:
             raise UserError("--start-from is for questions with choices; remove it.")
+        if is_on_ray:
+            raise UserError("training on questions without choices uses one process; remove --engine.")
         for note in ignored_settings(loaded_config, given):
             say(f"note: {note}.")
         _train_open(loaded_config, OpenData.load(data), output, kg, force, (encoder, allow_download, allow_pickle), as_json)
@@ -67,7 +94,13 @@ def train(
     if Processes().is_main:
         for note in ignored_settings(loaded_config, given):
             say(f"note: {note}.")
-    run = train_model(loaded, loaded_config, output, graph, force, encoder, allow_download, allow_pickle, start_from)
+    how = (loaded, loaded_config, output, graph, force, encoder, allow_download, allow_pickle, start_from)
+    if is_on_ray:
+        from mhgrn.training.on_ray import train_on_ray
+
+        run = train_on_ray(*how, address or "auto", workers)
+    else:
+        run = train_model(*how)
     if not Processes().is_main:
         return
     metrics = run.about.get("metrics", {})

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,9 +22,10 @@ from mhgrn.progress import say
 
 RETRIES = 3  # of a part whose worker or node died
 AHEAD = 2  # parts in flight for each that the cluster computes at the same time
+SECONDS = 10  # to reach a cluster
 GRACE = 10  # seconds that a canceled task has to end by itself
 MOST_NAMED = 10  # failed items in a message
-_MISSING = "the engine ray needs the package ray: pip install 'mhgrn[ray]'"
+MISSING = "the engine ray needs the package ray: pip install 'mhgrn[ray]'"
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class RayEngine:
     @contextmanager
     def session(self, output: Path | None) -> Iterator["RaySession"]:
         """Connect, and store finished parts beside ``output``; see :meth:`mhgrn.engines.Engine.session`."""
-        with parts_beside(output) as stored, _connected(self.address) as ray:
+        with parts_beside(output) as stored, connected(self.address) as ray:
             session = RaySession(ray, stored)
             try:
                 yield session
@@ -47,19 +50,22 @@ class RayEngine:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Any]:
+    """Connect to a cluster and yield the module ``ray``. A process that is connected already stays connected after the block."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray prints a warning about its next release
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # otherwise a part that needs too much memory is tried forever
     try:
         import ray
     except ImportError:
-        raise UserError(_MISSING) from None
+        raise UserError(MISSING) from None
     if ray.is_initialized():
         yield ray
         return
     try:
+        if found := re.fullmatch(r"(?:ray://)?([^/:]+):(\d+)", address):  # Ray itself would try for minutes
+            socket.create_connection((found[1], int(found[2])), timeout=SECONDS).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError, ImportError, TimeoutError) as error:
+    except (OSError, OverflowError, ValueError, RuntimeError, ImportError) as error:
         advice = "Start one with `ray start --head`, or name its address with --address."
         raise UserError(f"no Ray cluster at {shown(address)} ({shown(str(error))}). {advice}") from None
     try:

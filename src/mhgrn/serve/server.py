@@ -33,6 +33,8 @@ class Server(uvicorn.Server):
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE,
             lifespan="off",
+            loop="asyncio",  # Ray installs others, which the service is not tested with
+            http="h11",
             ws="none",
         )
         super().__init__(config)

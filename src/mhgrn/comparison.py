@@ -6,6 +6,7 @@ from typing import Any
 
 from mhgrn.errors import UserError
 from mhgrn.inference import Answer, QuestionAnswerer
+from mhgrn.io.remote import local_folder
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data
 from mhgrn.scoring import best_choice
@@ -59,7 +60,7 @@ def compare(
     >>> compare("run", "other-run").flipped  # doctest: +SKIP
     12
     """
-    folders = Path(one), Path(other)
+    folders = local_folder(one), local_folder(other)
     prepared = [find_data(folder, data) for folder in folders]
     asked = [[p.questions[q] for q in p.split(split)] for p in prepared]
     if [(q.id, q.stem, q.choices) for q in asked[0]] != [(q.id, q.stem, q.choices) for q in asked[1]]:

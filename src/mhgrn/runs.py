@@ -24,7 +24,8 @@ from mhgrn.features import BuiltFeatures, FileFeatures, NameFeatures, NodeFeatur
 from mhgrn.io.checksums import remove_file
 from mhgrn.io.fingerprint import file_fingerprint
 from mhgrn.io.markers import write_marker
-from mhgrn.io.places import places, relative_place
+from mhgrn.io.places import places, relative_place, whereabouts
+from mhgrn.io.remote import local_folder, place_of, url_of
 from mhgrn.io.stored import StoredFolder, parse_json, read_folder
 from mhgrn.io.tensors import check_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
@@ -180,14 +181,14 @@ class Run:
         were when it was trained.
 
         Args:
-            folder: The run folder.
+            folder: The run folder, or its URL.
             kg: The graph's new place, or another graph with the same relations. None: the stored place.
             features: The new place of the node features. None: the stored place.
             encoder: The new place of the text encoder, a folder or a hub name. None: the stored place.
             allow_download: Download the text encoder if it is not on this machine. Otherwise the network is never used.
             allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
         """
-        folder = Path(_path("folder", folder))
+        folder = local_folder(_path("folder", folder))
 
         def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor], Calibration | None]:
             about = checked_about(stored)
@@ -283,7 +284,7 @@ def find_data(folder: Path, data: str | Path | None = None) -> PreparedData:
     stored, fingerprint = about["data"].get("folder", "?"), about["data"].get("fingerprint")
     if not stored:
         raise UserError(f"the data of {folder} is not stored with it; name a folder of prepared questions with --data.")
-    missing = f"the data of {folder} was at {shortened(Path(stored))}, which does not exist; name its folder with --data."
+    missing = f"the data of {folder} was at {whereabouts(stored)}; name its folder with --data."
     found = _loaded(places(folder, about.get("relative", {}).get("data"), stored), PreparedData.load, missing)
     return next((prepared for prepared in found if prepared.fingerprint == fingerprint), found[-1])
 
@@ -320,7 +321,7 @@ def describe(
     return {
         "format": FORMAT,
         "config": config.used(),
-        "graph": str(graph.folder.absolute()) if graph.folder is not None else None,
+        "graph": place_of(graph.folder) if graph.folder is not None else None,
         "graph_fingerprint": graph.fingerprint,
         "schema": graph.schema.to_dict(),
         "text_weights": encoder.identity()["weights"],
@@ -351,7 +352,7 @@ def find_graph(folder: Path, about: dict[str, Any], kg: str | Path | None) -> Kn
         if stored is None:
             which = f" ({shortened(about['graph_reference'], 200)})" if about.get("graph_reference") else ""
             raise UserError(f"{folder / MARKER} does not say where its graph{which} is; name its folder with --kg.")
-        missing = f"the graph of {folder} was at {shortened(Path(stored))}, which does not exist; name its folder with --kg."
+        missing = f"the graph of {folder} was at {whereabouts(stored)}; name its folder with --kg."
         found = _loaded(places(folder, about.get("relative", {}).get("graph"), stored), KnowledgeGraph.load, missing)
         for graph in found:
             if graph.fingerprint == about["graph_fingerprint"]:
@@ -435,6 +436,9 @@ def _find_features(
             return
         if graph_encoders.load(config.graph_encoder).uses_features:
             yield from places(folder, about.get("relative", {}).get("features"), None)
+        if url_of(config.features) is not None:  # the network is not used because a file of the run says so
+            yield from places(folder, None, config.features)
+            raise UserError(f"they were at {whereabouts(config.features)}.")
         yield None
 
     problems: list[UserError] = []

@@ -86,7 +86,7 @@ def test_a_question_without_answer_needs_a_choice(own: Project, here: Command, r
 def test_a_graph_that_moved_can_be_named(own: Project, here: Command, refused: Refused) -> None:
     own.graph.rename(own.root / "moved")
     draw = ["data", "draw", str(own.data), first_id(own), "--force", "-o", str(own.root / "p.png")]
-    refused(draw, [f"is not at {own.graph} any more", "--kg"])
+    refused(draw, [f"was at {own.graph}, which does not exist", "--kg"])
     assert here(*draw, "--kg", own.root / "moved").code == 0
 
 

@@ -328,7 +328,7 @@ DAMAGE_CASES = [
     Case(
         "graph moved: train",
         after(lambda p: p.graph.rename(p.root / "moved"), train),
-        ("is not at {root}/graph any more", "--kg"),
+        ("was at {root}/graph, which does not exist", "--kg"),
     ),
     Case("graph changed", after(changed_graph, ASKED), ("{root}/graph has changed since", "train again")),
     Case("graph changed: train", after(changed_graph, train), ("prepared from another graph", "prepare the questions again")),

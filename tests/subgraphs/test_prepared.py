@@ -183,7 +183,7 @@ def test_a_stale_or_missing_graph_is_refused_and_a_moved_one_found(
     with pytest.raises(UserError, match="prepared from another graph"):
         data.load_graph()
     assert data.load_graph(moved).fingerprint == starter_graph.fingerprint
-    with pytest.raises(UserError, match=r"is not at .*nowhere any more; name its folder with --kg"):
+    with pytest.raises(UserError, match=r"was at .*nowhere, which does not exist; name its folder with --kg"):
         data.load_graph(tmp_path / "nowhere")
 
 

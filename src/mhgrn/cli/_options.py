@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-GraphFolder = Annotated[Path, typer.Argument(metavar="GRAPH", help="Folder of a built graph.", show_default=False)]
-Prepared = Annotated[Path, typer.Argument(metavar="PREPARED", help="Folder of a prepared dataset.", show_default=False)]
+GraphFolder = Annotated[
+    Path, typer.Argument(metavar="GRAPH", help="Folder of a built graph, or its URL (s3://bucket/graph).", show_default=False)
+]
+Prepared = Annotated[Path, typer.Argument(metavar="PREPARED", help="Folder of a prepared dataset, or its URL.", show_default=False)]
 Questions = Annotated[
     Path,
     typer.Argument(help="A dataset's YAML file, a folder with train*, dev* and test* files, or one file.", show_default=False),
@@ -17,7 +19,10 @@ Dataset = Annotated[
     typer.Option("--dataset", help="How to read the questions: a known dataset's name or a YAML file.", show_default=False),
 ]
 NamedRun = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or `starter` or `commonsense`.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Folder of a trained run, its URL (s3://bucket/run), or `starter` or `commonsense`.", show_default=False
+    ),
 ]
 RunGraph = Annotated[
     Path | None,
@@ -69,13 +74,20 @@ def folder_to_write(text: str) -> Path:
         raise typer.BadParameter("it is empty; name a folder to write to.")
     if text == "-":
         raise typer.BadParameter("standard output cannot hold a folder; name a folder to write to.")
-    return Path(text)
+    return _refused_url(text)
 
 
 def file_to_write(text: str) -> Path:
     """The file that ``-o`` names; ``-`` is standard output."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file to write to, or - for standard output.")
+    return _refused_url(text)
+
+
+def _refused_url(text: str) -> Path:
+    from mhgrn.io.remote import refuse_url
+
+    refuse_url(text)
     return Path(text)
 
 

@@ -51,6 +51,7 @@ def eval(
     For task=open: hits@1, hits@10, MRR and F1 of sets of answers.
     """
     from mhgrn.errors import UserError
+    from mhgrn.io.remote import refuse_fetched
     from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.progress import say
     from mhgrn.runs import Run, find_data
@@ -64,6 +65,8 @@ def eval(
             pass
     is_starter = str(run) == "starter"
     run = Path(find_run(run))
+    if store:
+        refuse_fetched(run, "measurements")
     if is_open_run(run):
         if store:
             raise UserError("--store is for models of questions with choices; models of open questions have no model card.")

@@ -86,6 +86,7 @@ def faithfulness(
     from mhgrn.faithfulness.plot import check_plots
     from mhgrn.faithfulness.plot import plot as draw
     from mhgrn.io.atomic import check_file_writable
+    from mhgrn.io.remote import refuse_fetched
     from mhgrn.io.replacing import is_standard_output
     from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.starter import find_run, starter_data
@@ -96,6 +97,8 @@ def faithfulness(
     check_one_output(output, as_json)
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     folder = Path(find_run(run))
+    if store:
+        refuse_fetched(folder, "measurements")
     is_open = is_open_run(folder)
     if not is_open:
         chosen_methods(names)

@@ -24,9 +24,12 @@ def verify(
 ) -> None:
     """Check every byte of stored folders against their checksums. Exits with 1 if a file is damaged or missing."""
     from mhgrn.io.checksums import verify as differences
+    from mhgrn.io.remote import local_folder
     from mhgrn.progress import track
 
-    looked_at = [(path, why) for folder in folders for path, why in track(differences(folder), f"checking {folder.name}")]
+    looked_at = [
+        (path, why) for folder in folders for path, why in track(differences(local_folder(folder)), f"checking {folder.name}")
+    ]
     damaged = [(path, why) for path, why in looked_at if why]
     if as_json:
         found = [{"file": str(path), "problem": why} for path, why in damaged]

@@ -13,6 +13,7 @@ from mhgrn.io.arrays import ArrayWriter, save_array
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_marker
+from mhgrn.io.remote import local_folder, refuse_fetched
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.printing import shortened
@@ -52,7 +53,7 @@ class FeatureFolder:
     @classmethod
     def load(cls, folder: str | Path, graph: KnowledgeGraph) -> Self:
         """Load a folder that was built for ``graph``, or for one with the same concepts if the vectors do not depend on facts."""
-        folder = Path(folder)
+        folder = local_folder(folder)
         return read_folder(folder, MARKER, "features folder", FORMAT, lambda stored: cls._read(stored, graph), KEYS)
 
     @classmethod
@@ -133,6 +134,7 @@ class Request:
             return Path(folder)
         if self.graph.folder is None:
             raise UserError("name a folder for the features, because the graph is not saved.")
+        refuse_fetched(self.graph.folder, "node features")
         return self.graph.folder / FEATURES / f"{self.source['from']}-{self.key[:8]}"
 
     def find(self, folder: str | Path | None, force: bool = True) -> tuple[Path, FeatureFolder | None]:

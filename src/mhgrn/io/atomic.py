@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.io.checksums import record_checksum
+from mhgrn.io.remote import refuse_url
 from mhgrn.io.replacing import is_special, is_standard_output, naming_file, replacing
 
 
@@ -49,6 +50,7 @@ def check_file_writable(path: Path, force: bool = True) -> None:
     """
     if is_standard_output(path):
         return
+    refuse_url(path)
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file to write to.")
     parent = next(folder for folder in path.absolute().parents if folder.exists())

@@ -81,7 +81,7 @@ def block_sums(content: bytes | memoryview) -> list[int]:
 Recorded = dict[str, tuple[FileChecksums, ...]]  # by file name, the newest first; a file has one of these contents
 
 
-def parse_checksums(content: bytes, path: Path) -> Recorded:
+def parse_checksums(content: bytes, path: Path | str) -> Recorded:
     """Read the content of ``checksums.json``, which has a checksum of itself."""
     try:
         found = json.loads(content)

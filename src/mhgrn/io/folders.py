@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.io.checksums import CHECKSUMS, seal
+from mhgrn.io.remote import refuse_url
 from mhgrn.io.replacing import PARTIAL, flush, partial_name
 
 OLD = ".old"  # in the name of a folder that is being replaced, where two folders cannot be exchanged in one step
@@ -138,6 +139,7 @@ def check_replaceable(target: Path, marker: str, holds: Sequence[str] | None = N
     Returns:
         ``target`` with symbolic links resolved.
     """
+    refuse_url(target)
     target = target.resolve()
     if target.exists() and not target.is_dir():
         raise UserError(f"{target} is {'a file' if target.is_file() else 'not a folder'}; name a folder to write to.")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
 from mhgrn.io.checksums import BLOCK, CHECKSUMS, SEALED, FileChecksums, Recorded, block_sums, parse_checksums
+from mhgrn.io.remote import origin_of
 from mhgrn.io.replacing import PARTIAL
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ def _check_values(path: Path, values: NDArray[Any], guard: Guard) -> None:
 
 
 def _damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path} is damaged ({why}); build its folder again.")
+    fetched = origin_of(path.parent)
+    advice = "build its folder again" if fetched is None else f"delete {path.parent}, which is fetched again from {fetched}"
+    return UserError(f"{path} is damaged ({why}); {advice}.")
 
 
 class StoredFolder:

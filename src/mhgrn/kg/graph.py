@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mhgrn.errors import LONGEST_NAME, UserError, did_you_mean
 from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.remote import local_folder
 from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.facts import Fact as Fact
 from mhgrn.kg.graph_folder import ARRAYS as ARRAYS
@@ -124,12 +125,11 @@ class KnowledgeGraph:
         """Open a graph folder. Its arrays are memory-mapped, so this takes milliseconds.
 
         Args:
-            folder: A folder that ``mhgrn kg build`` or :meth:`save` has written.
+            folder: A folder that ``mhgrn kg build`` or :meth:`save` has written, or its URL (``s3://bucket/graph``).
         """
         if not isinstance(folder, str | PathLike):
             raise TypeError(f"folder is of type {type(folder).__name__}; give the path of a folder.")
-        folder = Path(folder)
-        return read_folder(folder, MARKER, "knowledge graph", FORMAT, cls._read, KEYS)
+        return read_folder(local_folder(folder), MARKER, "knowledge graph", FORMAT, cls._read, KEYS)
 
     @classmethod
     def _read(cls, stored: StoredFolder) -> Self:

@@ -8,6 +8,7 @@ import numpy as np
 
 from mhgrn.errors import UserError
 from mhgrn.io.locks import locked
+from mhgrn.io.remote import refuse_fetched
 from mhgrn.open.certainty import Judged, can_cover, confidence_at, covering, fit_open, measure_open
 from mhgrn.open.data import OpenData, answer_concepts
 from mhgrn.open.evaluation import Array, evaluate_open, ranked_batches
@@ -36,6 +37,7 @@ def calibrate_open(
         right answers walks reach), and the measures of :func:`~mhgrn.open.certainty.measure_open` ``before`` and ``after``.
     """
     run = run if isinstance(run, OpenRun) else OpenRun.load(run)
+    refuse_fetched(run.folder, "a calibration")
     topics, texts, answers, named = _questions(run, OpenData.load(data) if isinstance(data, str | Path) else data, split)
     bias = run.set_bias
     if bias is None and len(texts) > MOST_QUESTIONS:

@@ -15,7 +15,8 @@ from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_marker
-from mhgrn.io.places import places, relative_place
+from mhgrn.io.places import places, relative_place, whereabouts
+from mhgrn.io.remote import local_folder, place_of
 from mhgrn.io.stored import StoredFolder, parse_json, read_folder
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.open.topics import TopicFinder, marked_names
@@ -66,12 +67,12 @@ class OpenData:
     @classmethod
     def is_at(cls, folder: str | Path) -> bool:
         """Whether a folder holds prepared open questions."""
-        return (Path(folder) / MARKER).is_file()
+        return (local_folder(folder) / MARKER).is_file()
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Load a folder that :func:`prepare_open` has written."""
-        return read_folder(Path(folder), MARKER, "prepared dataset of open questions", FORMAT, cls._read, KEYS)
+        """Load a folder that :func:`prepare_open` has written, or its URL."""
+        return read_folder(local_folder(folder), MARKER, "prepared dataset of open questions", FORMAT, cls._read, KEYS)
 
     @classmethod
     def _read(cls, stored: StoredFolder) -> Self:
@@ -131,14 +132,16 @@ class OpenData:
     def load_graph(self, folder: str | Path | None = None) -> KnowledgeGraph:
         """Load the graph that the questions were prepared with. Another graph is refused."""
         stored = self.about["graph"]
-        found = [Path(folder)] if folder is not None else list(places(self.folder, self.about.get("graph_relative"), stored))
+        found = (
+            [local_folder(folder)] if folder is not None else list(places(self.folder, self.about.get("graph_relative"), stored))
+        )
         for place in found:
             graph = KnowledgeGraph.load(place)
             if graph.fingerprint == self.about["graph_fingerprint"]:
                 return graph
         if found:
             raise UserError(f"{self.folder} was prepared from another graph than {found[-1]}; prepare the questions again.")
-        raise UserError(f"the graph of {self.folder} is not at {shortened(Path(stored))} any more; name its folder with --kg.")
+        raise UserError(f"the graph of {self.folder} was at {whereabouts(stored)}; name its folder with --kg.")
 
 
 def prepare_open(
@@ -191,7 +194,7 @@ def prepare_open(
             "dataset": declared.name,
             "splits": counts,
             "concepts": len(graph),
-            "graph": str(graph.folder.absolute()),
+            "graph": place_of(graph.folder),
             "graph_relative": relative_place(graph.folder, folder),
             "graph_fingerprint": graph.fingerprint,
             "marks": marks,

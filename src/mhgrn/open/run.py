@@ -14,7 +14,8 @@ from mhgrn.config import Config
 from mhgrn.errors import UserError
 from mhgrn.features import NameFeatures
 from mhgrn.io.markers import write_marker
-from mhgrn.io.places import places
+from mhgrn.io.places import places, whereabouts
+from mhgrn.io.remote import local_folder
 from mhgrn.io.stored import StoredFolder, read_folder
 from mhgrn.io.tensors import check_tensors, save_tensors
 from mhgrn.kg.graph import KnowledgeGraph
@@ -24,7 +25,6 @@ from mhgrn.open.model import Nodes, OpenModel, node_types
 from mhgrn.open.moves import Moves
 from mhgrn.open.recursion import Walker
 from mhgrn.open.topics import TopicFinder
-from mhgrn.printing import shortened
 from mhgrn.progress import say
 from mhgrn.runs import FORMAT, MARKER, WEIGHTS, checked_about, find_encoder, find_graph, restored_config, stored_calibration
 from mhgrn.text.encoder import TextEncoder
@@ -32,7 +32,7 @@ from mhgrn.text.encoder import TextEncoder
 
 def is_open_run(folder: str | Path) -> bool:
     """Whether a folder holds a run that answers open questions."""
-    folder = Path(folder)
+    folder = local_folder(folder)
     if not (folder / MARKER).is_file():
         return False
     about = read_folder(folder, MARKER, "run", FORMAT, checked_about)
@@ -72,7 +72,7 @@ class OpenRun:
         allow_pickle: bool = False,
     ) -> Self:
         """Load a run; see :meth:`mhgrn.Run.load`."""
-        folder = Path(folder)
+        folder = local_folder(folder)
 
         def read(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, Tensor], Calibration | None]:
             return checked_about(stored), stored.tensors(WEIGHTS), stored_calibration(stored)
@@ -129,7 +129,7 @@ class OpenRun:
             if data.fingerprint != fingerprint:
                 say(f"note: the data at {data.folder} has changed since {self.folder} was trained on it.")
             return data
-        raise UserError(f"the data of {self.folder} was at {shortened(Path(stored))}, which does not exist; name it with --data.")
+        raise UserError(f"the data of {self.folder} was at {whereabouts(stored)}; name it with --data.")
 
     def with_facts(self, facts: Sequence[tuple[str, str, str]]) -> "OpenRun":
         """The same model on the graph with some more facts. The graph itself does not change."""

@@ -14,6 +14,7 @@ from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.io.locks import locked
+from mhgrn.io.remote import refuse_fetched
 from mhgrn.runs import WEIGHTS, Run
 
 MEASURED = "measured.json"
@@ -104,6 +105,7 @@ def read_measured(run: Run) -> Measured:
 
 
 def _change(run: Run, change: Any) -> None:
+    refuse_fetched(run.folder, "measurements")
     busy = f"another process is using {run.folder}; wait for it."
     with locked(run.folder.with_name(f".{run.folder.name}.lock"), busy=busy):
         measured = read_measured(run)

@@ -20,6 +20,7 @@ from mhgrn.io.checksums import seal
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
 from mhgrn.io.folders import new_folder
 from mhgrn.io.locks import locked
+from mhgrn.io.remote import local_folder, url_of
 from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 
@@ -174,7 +175,7 @@ def starter_data() -> PreparedData:
 def find_run(run: str | Path | None, allow_download: bool = False) -> str | Path:
     """The folder of a run: ``starter`` (or None) and ``commonsense`` are names, unless there is a folder of that name.
 
-    ``owner/name`` is a model of the Hugging Face hub, unless there is a folder of that name.
+    ``owner/name`` is a model of the Hugging Face hub, unless there is a folder of that name. A run at a URL is fetched.
     """
     if run is None or (str(run) == "starter" and not Path(run).is_dir()):
         return starter_run()
@@ -182,6 +183,8 @@ def find_run(run: str | Path | None, allow_download: bool = False) -> str | Path
         from mhgrn.starter.commonsense import commonsense_run
 
         return commonsense_run()
+    if url_of(run) is not None:
+        return local_folder(run)
     from mhgrn.sharing import find_shared, is_hub_name
 
     return find_shared(str(run), allow_download) if is_hub_name(run) else run
@@ -201,7 +204,8 @@ def load(
 
     Args:
         run: The folder of a run, or a name: ``"starter"``, the default, is the model of this package; ``"commonsense"`` is the one
-            that ``make commonsense`` makes. ``"owner/name"`` is a model of the Hugging Face hub.
+            that ``make commonsense`` makes. ``"owner/name"`` is a model of the Hugging Face hub, ``"s3://bucket/run"`` a run in
+            object storage.
         kg: The run's graph, if it has moved, or another graph of the same schema.
         features: Node features, if they have moved.
         device: Where the model computes, for example ``"cpu"`` or ``"cuda"``.

@@ -23,7 +23,8 @@ from mhgrn.io.atomic import write_text
 from mhgrn.io.fingerprint import fingerprint
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_marker
-from mhgrn.io.places import places, relative_place
+from mhgrn.io.places import places, relative_place, whereabouts
+from mhgrn.io.remote import local_folder, place_of
 from mhgrn.io.stored import StoredArray, StoredFolder, read_folder
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.printing import shortened, shown
@@ -111,9 +112,9 @@ class PreparedData:
         """Open a folder of prepared data. Subgraphs are memory-mapped, and checked when they are first used.
 
         Args:
-            folder: A folder that :func:`prepare` has written.
+            folder: A folder that :func:`prepare` has written, or its URL.
         """
-        return read_folder(folder_path(folder, "prepared data"), MARKER, "prepared dataset", FORMAT, cls._read, KEYS)
+        return read_folder(local_folder(folder_path(folder, "prepared data")), MARKER, "prepared dataset", FORMAT, cls._read, KEYS)
 
     @classmethod
     def _read(cls, stored: StoredFolder) -> Self:
@@ -236,10 +237,12 @@ class PreparedData:
             folder: The graph's folder. None: where it was relative to this data, or where it was when the data was prepared.
         """
         stored = self.about["graph"]
-        found = [Path(folder)] if folder is not None else list(places(self.folder, self.about.get("graph_relative"), stored))
+        found = (
+            [local_folder(folder)] if folder is not None else list(places(self.folder, self.about.get("graph_relative"), stored))
+        )
         if not found or not found[0].exists():
-            where = shortened(Path(stored if folder is None else folder))
-            raise UserError(f"the graph of {self.folder} is not at {where} any more; name its folder with --kg.")
+            where = whereabouts(stored if folder is None else str(folder))
+            raise UserError(f"the graph of {self.folder} was at {where}; name its folder with --kg.")
         problem: UserError | None = None
         for place in found:
             try:
@@ -379,7 +382,7 @@ def prepare(
             **({} if options.split is None else {"divided": {"split": list(options.split), "seed": options.seed}}),
             "splits": counts,
             "statements": total,
-            "graph": str(graph.folder.absolute()),
+            "graph": place_of(graph.folder),
             "graph_relative": relative_place(graph.folder, folder),
             "graph_fingerprint": graph.fingerprint,
             "relations": len(graph.schema),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mhgrn.errors import UserError
 from mhgrn.io.places import places
+from mhgrn.io.remote import cached_versions, local_folder, url_of
 from mhgrn.plugins import Plugins
 from mhgrn.printing import shortened
 from mhgrn.text.adapters import adapted, adapter_base, is_adapter, is_linear
@@ -28,14 +29,16 @@ def load_text_encoder(
 
     Args:
         settings: The settings of the section ``text``.
-        place: Another place of the same encoder: a folder or a name. None: ``settings.encoder``.
-        allow_download: Download a hub model that is not on this machine. Otherwise the network is never used.
+        place: Another place of the same encoder: a folder, its URL or a name. None: ``settings.encoder``.
+        allow_download: Download a model that is not on this machine. Otherwise the network is never used.
         allow_pickle: Load ``.bin`` weights if there are no safetensors. Pickle files can run code.
 
     >>> load_text_encoder(TextEncoderSettings()).width
     384
     """
     name = settings.encoder if place is None else str(place)
+    if (url := url_of(name)) is not None:
+        name = str(_fetched(url, allow_download or place is not None))
     if name in TEXT_ENCODERS.built_in() or (name in TEXT_ENCODERS.entry_points() and not Path(name).is_dir()):
         return TEXT_ENCODERS.load(name)(settings)
     if not os.path.isdir(name):  # unlike Path.is_dir, False for a name that cannot be a path
@@ -47,6 +50,15 @@ def load_text_encoder(
     if is_adapter(folder):
         return _load_adapted(settings, folder, tuned, allow_download, allow_pickle)
     return HuggingFaceEncoder(settings, name, allow_download, allow_pickle)
+
+
+def _fetched(url: str, allow_download: bool) -> Path:
+    """The folder of a text encoder at a URL. The network is only used if that is allowed."""
+    if allow_download:
+        return local_folder(url)
+    for place in cached_versions(url):
+        return place
+    raise UserError(f"the text encoder {url} is not on this machine; add --allow-download to fetch it.")
 
 
 def _load_adapted(

@@ -11,6 +11,7 @@ from mhgrn.calibration import fit, measure, softmax
 from mhgrn.errors import UserError
 from mhgrn.inference import Asked, QuestionAnswerer
 from mhgrn.io.locks import locked
+from mhgrn.io.remote import refuse_fetched
 from mhgrn.printing import shortened
 from mhgrn.progress import track
 from mhgrn.questions.question import Question
@@ -51,6 +52,7 @@ def calibrate(
     1.41
     """
     run = Run.load(run) if isinstance(run, str | Path) else run
+    refuse_fetched(run.folder, "a calibration")
     data = PreparedData.load(data) if isinstance(data, str | Path) else data
     busy = f"another process is using {run.folder}; wait for it."
     with locked(run.folder.with_name(f".{run.folder.name}.lock"), busy=busy), explaining_memory_errors(run.config):

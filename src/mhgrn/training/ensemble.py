@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from mhgrn.errors import UserError
 from mhgrn.io.atomic import check_file_writable
+from mhgrn.io.remote import local_folder
 from mhgrn.questions.predictions import Format, prediction, predictions_format, write_predictions
 from mhgrn.questions.question import Question
 from mhgrn.runs import Run, find_data, read_about
@@ -101,7 +102,7 @@ def ensemble(
     >>> ensemble(["run", "other-run"]).accuracy  # doctest: +SKIP
     0.64
     """
-    folders = [Path(run) for run in runs]
+    folders = [local_folder(run) for run in runs]
     if len(folders) < 2:
         raise UserError("an ensemble needs two or more runs; name their folders.")
     for folder in folders:

@@ -17,6 +17,7 @@ from mhgrn.io.checksums import remove_file, seal
 from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, new_folder, replace_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_marker
+from mhgrn.io.remote import local_folder, place_of
 from mhgrn.io.replacing import PARTIAL
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.model import build_model, parameter_count
@@ -88,7 +89,7 @@ def train(
         data.answered_split(split)
     processes = Processes()
     access = _Access(encoder, allow_download, allow_pickle)
-    start = None if start_from is None else Path(start_from)
+    start = None if start_from is None else local_folder(start_from)
     if not processes.is_main:
         silence()
         return _train(data, config, folder, graph, force, processes, access, start)
@@ -255,7 +256,7 @@ def _new_run(data: PreparedData, config: Config, folder: Path, graph: KnowledgeG
     untrained = load_text_encoder(config.text, *access).to(processes.device) if trains_text else encoder
     features = features_for(config, graph, untrained)
     model = build_model(config, encoder, features.dim, 2 * len(graph.schema))
-    source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, **data.about["settings"]}
+    source = {"folder": place_of(data.folder), "fingerprint": data.fingerprint, **data.about["settings"]}
     likelihood = None
     if config.likelihood.model is not None:
         likelihood = Likelihood(config.likelihood, None, None, access.allow_download, access.allow_pickle)

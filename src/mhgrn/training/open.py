@@ -16,6 +16,7 @@ from mhgrn.io.checksums import remove_file, seal
 from mhgrn.io.folders import begin_folder, check_replaceable, delete_partial, replace_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_marker
+from mhgrn.io.remote import place_of
 from mhgrn.io.signals import StopSignals
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.open.data import OpenData
@@ -81,7 +82,7 @@ def train_open(
         text = load_text_encoder(config.text, encoder, allow_download, allow_pickle)
         model = OpenModel(config.open, text.width, 2 * len(graph.schema))
         sets = config.open.loss == "logistic" or (config.open.loss == "auto" and any(len(data.answers[q]) > 1 for q in train))
-        source = {"folder": str(data.folder.absolute()), "fingerprint": data.fingerprint, "marks": data.marks, "sets": sets}
+        source = {"folder": place_of(data.folder), "fingerprint": data.fingerprint, "marks": data.marks, "sets": sets}
         about = describe(config, graph, text, NoFeatures(), source, folder) | {"processes": 1}
         run = OpenRun(folder, about, config, graph, text, model)
         if is_there:

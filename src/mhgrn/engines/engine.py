@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from mhgrn.errors import UserError, did_you_mean
+from mhgrn.io.remote import origin_of, url_of
 from mhgrn.printing import shortened, shown
 
 ENGINES = ("local", "ray")
@@ -82,11 +83,13 @@ def session_of(engine: Engine | None, output: Path | None) -> AbstractContextMan
 
 
 def place_on_nodes(place: str | Path) -> str:
-    """A place as all nodes find it: absolute if it is a file or folder here, otherwise as it is, for example a name.
+    """A place as all nodes find it: its URL, absolute if it is a file or folder here, otherwise as it is, for example a name.
 
     >>> place_on_nodes("minilm")
     'minilm'
     """
+    if (url := url_of(place) or origin_of(Path(place))) is not None:
+        return url  # each node fetches it
     return os.path.abspath(place) if os.path.exists(place) else str(place)
 
 

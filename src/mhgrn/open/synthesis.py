@@ -14,6 +14,7 @@ from mhgrn.errors import UserError
 from mhgrn.io.atomic import write_text
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_json
+from mhgrn.io.remote import place_of
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.kg.schema import Relation, Side
 from mhgrn.open.evidence import follow
@@ -106,7 +107,7 @@ def synthesize_open(
         about = {
             "format": FORMAT,
             "kind": "open",
-            "graph": None if graph.folder is None else str(graph.folder.absolute()),
+            "graph": None if graph.folder is None else place_of(graph.folder),
             "graph_fingerprint": graph.fingerprint,
             "options": asdict(options),
             "splits": sizes,

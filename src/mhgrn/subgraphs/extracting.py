@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from mhgrn.engines.engine import Context, Item
+from mhgrn.engines.engine import Context, Item, place_on_nodes
 from mhgrn.errors import UserError
 from mhgrn.grounding.grounder import Grounder, Mentioned
 from mhgrn.grounding.statements import BUILDERS
-from mhgrn.io.remote import place_of
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.questions.open import OpenQuestion
 from mhgrn.questions.question import Question
@@ -65,7 +64,7 @@ def subgraphs_of(
 def extraction_context(graph: KnowledgeGraph, statement: str, limits: SubgraphLimits) -> Context:
     """What :func:`subgraphs_of_part` needs to know beside the questions."""
     assert graph.folder is not None
-    about = {"graph": place_of(graph.folder), "fingerprint": graph.fingerprint}
+    about = {"graph": place_on_nodes(graph.folder), "fingerprint": graph.fingerprint}
     return about | {"statement": statement, "limits": asdict(limits)}
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from mhgrn.errors import UserError
 from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.markers import write_json
+from mhgrn.io.remote import place_of
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.progress import bar
 from mhgrn.synthesis.kernels import Drawn, Material, draw, support
@@ -111,7 +112,7 @@ def synthesize(
             file.flush()
         about = {
             "format": FORMAT,
-            "graph": None if graph.folder is None else str(graph.folder.absolute()),
+            "graph": None if graph.folder is None else place_of(graph.folder),
             "graph_fingerprint": graph.fingerprint,
             "options": _stored(options),
             "splits": sizes,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mhgrn.features.source import FeatureSource
     from mhgrn.grounding.grounder import Grounder
     from mhgrn.grounding.index import ConceptIndex
+    from mhgrn.grounding.large_build import build_folder
     from mhgrn.inference import Answer, Evidence, QuestionAnswerer
     from mhgrn.kg import Fact, GraphReader, ImportOptions, KnowledgeGraph, build
     from mhgrn.model import KnowledgeAwareQA
@@ -75,6 +76,7 @@ _MODULES = {
     "UserError": "mhgrn.errors",
     "WalkDistribution": "mhgrn.explain.walks",
     "build": "mhgrn.kg",
+    "build_folder": "mhgrn.grounding.large_build",
     "calibrate": "mhgrn.training.calibrating",
     "compare": "mhgrn.comparison",
     "ensemble": "mhgrn.training.ensemble",
@@ -121,6 +123,7 @@ __all__ = [
     "UserError",
     "WalkDistribution",
     "build",
+    "build_folder",
     "calibrate",
     "compare",
     "ensemble",

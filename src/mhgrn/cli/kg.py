@@ -85,11 +85,20 @@ def build(
     ] = False,
     min_weight: Annotated[float | None, typer.Option(help="Leave out facts with a smaller weight.", show_default=False)] = None,
     max_bad: Annotated[float, typer.Option(min=0, max=1, help="Largest share of malformed rows before it fails.")] = 0.01,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Use at most so much memory (4GB), and temporary files beside the output. After a kill, the same command goes on. "
+            "Unset: build in memory.",
+            show_default=False,
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Build a graph folder from files of triples."""
     from mhgrn.grounding.index import ConceptIndex
+    from mhgrn.grounding.large_build import build_folder
     from mhgrn.io.folders import check_replaceable
     from mhgrn.kg import ImportOptions
     from mhgrn.kg import build as build_graph
@@ -97,7 +106,6 @@ def build(
     from mhgrn.kg.graph import HOLDS, MARKER
     from mhgrn.progress import say
 
-    check_replaceable(output, MARKER, HOLDS, force)
     options = ImportOptions(
         language=language,
         names="published" if published_names else "word",
@@ -112,9 +120,13 @@ def build(
         columns=parse_columns(columns) if columns is not None else None,
         delimiter=delimiter,
     )
-    graph, report = build_graph(triples, schema, options, concepts, labels)
-    graph.save(output)
-    ConceptIndex.of(graph)  # writes it into the folder
+    if memory is not None:
+        graph, report = build_folder(output, triples, memory, schema, options, concepts, labels, force)
+    else:
+        check_replaceable(output, MARKER, HOLDS, force)
+        graph, report = build_graph(triples, schema, options, concepts, labels)
+        graph.save(output)
+        ConceptIndex.of(graph)  # writes it into the folder
     for note in report.notes:
         say(f"note: {note}")
     if report.with_controls:

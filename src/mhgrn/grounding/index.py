@@ -15,7 +15,7 @@ from mhgrn.errors import UserError
 from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
 from mhgrn.grounding.surfaces import Surfaces
 from mhgrn.io.arrays import save_array
-from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.fingerprint import array_length, fingerprint
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import StoredArray, StoredFolder, in_memory, read_folder
@@ -114,16 +114,7 @@ class ConceptIndex:
         arrays, listed_words = pattern_arrays(texts)
         for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
             array.setflags(write=False)
-        content = [array for name, array in sorted(arrays.items()) if not name.endswith("_slots")]
-        about = {
-            "format": FORMAT,
-            "lemmatizer": LEMMATIZER,
-            "listed_words": listed_words,
-            "names": graph.about["names"],
-            "fingerprint": fingerprint(RULES, listed_words, *content),
-            "arrays": {name: len(array) for name, array in arrays.items()},
-        }
-        return cls(about, arrays)
+        return cls(described(arrays, listed_words, graph.about["names"]), arrays)
 
     @classmethod
     def load(cls, folder: Path, graph: KnowledgeGraph) -> Self:
@@ -222,6 +213,25 @@ class ConceptIndex:
         from mhgrn.grounding.kernels import IndexTables
 
         return IndexTables(self._patterns.stored_table, self._beginnings.stored_table, self._words.stored_table)
+
+
+def described(arrays: Mapping[str, Array | Path], listed_words: int, names: str) -> dict[str, Any]:
+    """Return what ``index.json`` says of an index.
+
+    Args:
+        arrays: Its arrays by name, or the files that hold them.
+        listed_words: The number of its words that the dictionary has.
+        names: The fingerprint of the graph's concepts.
+    """
+    content = [array for name, array in sorted(arrays.items()) if not name.endswith("_slots")]
+    return {
+        "format": FORMAT,
+        "lemmatizer": LEMMATIZER,
+        "listed_words": listed_words,
+        "names": names,
+        "fingerprint": fingerprint(RULES, listed_words, *content),
+        "arrays": {name: array_length(array) for name, array in arrays.items()},
+    }
 
 
 def _folder_of(graph: KnowledgeGraph) -> Path | None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.pool import once
+from mhgrn.errors import UserError
 from mhgrn.grounding.kernels import ASK, EMPTY, NO_PATTERN, OUTER, Known, Texts, find_patterns, grouped, intern_beginnings
 from mhgrn.grounding.lemmas import (
     LONGEST,
@@ -38,61 +39,90 @@ def pattern_arrays(names: StringIndex) -> tuple[dict[str, Array], int]:
     known, patterns, unlisted = known_words(), Interner(), Interner()
     pattern_of = np.full(len(names), NO_PATTERN, dtype=np.int32)  # of each concept
     used = np.zeros(len(known.texts), dtype=bool)  # whether some concept has a word with this lemma
-    listed = Known(known.texts.table, known.root, known.traits)
     for start in range(0, len(names), CHUNK):
-        ptr, part = names.ptr[start : start + CHUNK + 1], pattern_of[start : start + CHUNK]
-        size = int(ptr[-1] - ptr[0])
-        unlisted.reserve(LONGEST * len(part), size)
-        patterns.reserve(len(part), size + known.growth * LONGEST * len(part))
-        unlisted.count, patterns.count = find_patterns(
-            Texts(ptr, names.data), listed, used, part, unlisted.table, unlisted.count, patterns.table, patterns.count
-        )
-        for number in np.flatnonzero(part == ASK).tolist():
-            name = names[start + number]
-            for word in tokenize(name):
-                if (place := known.number.get(word)) is None:
-                    unlisted.add(word.encode())
-                else:
-                    used[known.root[place]] = True
-            pattern = concept_pattern(name)
-            part[number] = NO_PATTERN if pattern is None else patterns.add(" ".join(pattern).encode())
+        part = pattern_of[start : start + CHUNK]
+        intern_patterns(Texts(names.ptr[start : start + CHUNK + 1], names.data), known, used, part, unlisted, patterns)
     concept_ptr, concepts = grouped(pattern_of, patterns.count)
-    words, listed_words = _word_arrays(known, used, unlisted)
+    words = listed_words(known, used)
+    more = unlisted.ptr[: unlisted.count + 1]
+    ptr = np.concatenate([words.texts.ptr, words.texts.ptr[-1] + more[1:]])
+    data = np.concatenate([words.texts.data, unlisted.data[: more[-1]]])
     arrays = {
         **patterns.index().to_arrays("pattern"),
-        **_beginnings(patterns).to_arrays("beginning"),
-        **words,
+        **beginnings(patterns.ptr, patterns.data, patterns.count).index().to_arrays("beginning"),
+        **StringIndex.indexed(ptr, data).to_arrays("word"),
+        **words.lemmas.to_arrays("lemma"),
+        "word_lemma": np.concatenate([words.lemma, np.full(unlisted.count, -1, dtype=np.int32)]),
         "pattern_concept_ptr": concept_ptr,
         "pattern_concept": concepts,
     }
-    return arrays, listed_words
+    return arrays, len(words.texts)
 
 
-def _beginnings(patterns: Interner) -> StringIndex:
-    """Index the first two lemmas of longer patterns, so that most spans of a text need no look-up."""
+def intern_patterns(names: Texts, known: "Dictionary", used: Array, part: Array, unlisted: Interner, patterns: Interner) -> None:
+    """Find the patterns of some names, and intern them and the words that the dictionary lacks.
+
+    Args:
+        names: The names.
+        known: The dictionary.
+        used: [words] Marks the lemmas of the names' words.
+        part: [names] Gets the number of each name's pattern, or ``NO_PATTERN``.
+        unlisted: Interns words.
+        patterns: Interns patterns.
+    """
+    ptr, data = names
+    size = int(ptr[-1] - ptr[0])
+    unlisted.reserve(LONGEST * len(part), size)
+    patterns.reserve(len(part), size + known.growth * LONGEST * len(part))
+    listed = Known(known.texts.table, known.root, known.traits)
+    unlisted.count, patterns.count = find_patterns(
+        names, listed, used, part, unlisted.table, unlisted.count, patterns.table, patterns.count
+    )
+    for number in np.flatnonzero(part == ASK).tolist():
+        try:
+            name = data[ptr[number] : ptr[number + 1]].tobytes().decode()
+        except UnicodeDecodeError:
+            raise UserError("the names of the graph are damaged (a text is not UTF-8); build its folder again.") from None
+        for word in tokenize(name):
+            if (place := known.number.get(word)) is None:
+                unlisted.add(word.encode())
+            else:
+                used[known.root[place]] = True
+        pattern = concept_pattern(name)
+        part[number] = NO_PATTERN if pattern is None else patterns.add(" ".join(pattern).encode())
+
+
+def beginnings(ptr: Array, data: Array, count: int) -> Interner:
+    """Intern the first two lemmas of longer patterns, so that most spans of a text need no look-up."""
     found = Interner()
-    found.reserve(patterns.count, int(patterns.ptr[patterns.count]))
-    found.count = intern_beginnings(Texts(patterns.ptr, patterns.data), patterns.count, found.table)
-    return found.index()
+    found.reserve(count, int(ptr[count]))
+    found.count = intern_beginnings(Texts(ptr, data), count, found.table)
+    return found
 
 
-def _word_arrays(known: "_Dictionary", used: Array, unlisted: Interner) -> tuple[dict[str, Array], int]:
+class ListedWords(NamedTuple):
+    """The words of the dictionary that have the lemma of a concept's word."""
+
+    texts: StringIndex
+    lemmas: StringIndex
+    lemma: Array  # [texts] the lemma of each word, or -1 for a word that is its own
+
+
+def listed_words(known: "Dictionary", used: Array) -> ListedWords:
+    """Return the words of the dictionary to index, given which lemmas are used."""
     chosen = np.flatnonzero(used[known.root] | used)
     texts = list(known.number)
-    words = StringIndex.of(texts[word] for word in chosen.tolist())
-    more = unlisted.ptr[: unlisted.count + 1]
-    ptr, data = np.concatenate([words.ptr, words.ptr[-1] + more[1:]]), np.concatenate([words.data, unlisted.data[: more[-1]]])
     root = known.root[chosen]
     other = root != chosen
     roots, number = np.unique(root[other], return_inverse=True)
-    word_lemma = np.full(len(ptr) - 1, -1, dtype=np.int32)
-    word_lemma[np.flatnonzero(other)] = number
-    lemmas = StringIndex.of(texts[root] for root in roots.tolist())
-    arrays = {**StringIndex.indexed(ptr, data).to_arrays("word"), **lemmas.to_arrays("lemma"), "word_lemma": word_lemma}
-    return arrays, len(chosen)
+    lemma = np.full(len(chosen), -1, dtype=np.int32)
+    lemma[np.flatnonzero(other)] = number
+    return ListedWords(
+        StringIndex.of(texts[word] for word in chosen.tolist()), StringIndex.of(texts[r] for r in roots.tolist()), lemma
+    )
 
 
-class _Dictionary(NamedTuple):
+class Dictionary(NamedTuple):
     """The words of the lemma dictionary. Every other word is its own lemma and has no traits."""
 
     number: dict[str, int]
@@ -103,7 +133,7 @@ class _Dictionary(NamedTuple):
 
 
 @once
-def known_words() -> _Dictionary:
+def known_words() -> Dictionary:
     """Return the lemma dictionary as arrays."""
     listed = dictionary()
     number = {text: i for i, text in enumerate(listed)}
@@ -115,4 +145,4 @@ def known_words() -> _Dictionary:
         if text in RULED or of in RULED:
             traits[i] = OUTER * (not may_begin_or_end(text)) + EMPTY * says_nothing(text, of)
     lengths = np.diff(texts.ptr)
-    return _Dictionary(number, texts, root, traits, int((lengths[root] - lengths).max()))
+    return Dictionary(number, texts, root, traits, int((lengths[root] - lengths).max()))

@@ -17,6 +17,7 @@ from mhgrn.io.remote import refuse_url
 from mhgrn.io.replacing import PARTIAL, flush, partial_name
 
 OLD = ".old"  # in the name of a folder that is being replaced, where two folders cannot be exchanged in one step
+STAGES = ".stages"  # in the name of the folder of unfinished work, see mhgrn.io.stages
 _held: dict[Path, int] = {}  # descriptors of the partial folders of this process; each has a lock
 
 
@@ -49,7 +50,7 @@ def begin_folder(target: Path, marker: str, holds: Sequence[str] | None = None) 
     while True:
         partial = target.parent / partial_name(target)
         partial.mkdir()
-        descriptor = _lock(partial)
+        descriptor = lock_folder(partial)
         if descriptor is not None:
             _held[partial] = descriptor
         if partial.exists():
@@ -75,7 +76,7 @@ def replace_folder(partial: Path, target: Path, keep: Sequence[str] = (), grows:
     target = target.resolve()
     for name in keep:
         if (target / name).is_dir():
-            shutil.copytree(target / name, partial / name, copy_function=_link)  # both folders have them when they are exchanged
+            shutil.copytree(target / name, partial / name, copy_function=link)  # both folders have them when they are exchanged
     seal(partial, grows)
     for path in partial.rglob("*"):
         flush(path)
@@ -103,7 +104,7 @@ def _put_in_place(partial: Path, target: Path) -> Path | None:
         if _exchange(partial, target):
             return partial
         old = target.parent / partial_name(target).replace(PARTIAL, OLD + PARTIAL)
-        descriptor = _lock(target)  # so that no other process takes it for the folder of a killed one
+        descriptor = lock_folder(target)  # so that no other process takes it for the folder of a killed one
         try:
             target.rename(old)
             try:
@@ -117,7 +118,8 @@ def _put_in_place(partial: Path, target: Path) -> Path | None:
                 os.close(descriptor)
 
 
-def _link(source: str, target: str) -> None:
+def link(source: str, target: str) -> None:
+    """Give a file a second name; copy it where that is not possible."""
     try:
         os.link(source, target)
     except OSError:  # a file system without links
@@ -176,10 +178,11 @@ def _clean_up_after_killed_processes(target: Path) -> None:
     """Delete partial folders that killed processes left beside ``target``; move back a folder that one had moved away."""
     for left in target.parent.iterdir():
         was_target = left.name.startswith(f".{target.name}{OLD}{PARTIAL}")
-        if not was_target and not left.name.startswith(f".{target.name}{PARTIAL}"):
+        is_unfinished = left.name == f".{target.name}{STAGES}"  # of another command, since this one would have a lock on it
+        if not was_target and not is_unfinished and not left.name.startswith(f".{target.name}{PARTIAL}"):
             continue
         with suppress(OSError):  # another process may clean up at the same time
-            descriptor = _lock(left, wait=False)
+            descriptor = lock_folder(left, wait=False)
             if descriptor is None:
                 continue  # in use
             try:
@@ -189,9 +192,12 @@ def _clean_up_after_killed_processes(target: Path) -> None:
                     shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(descriptor)
+    unfinished = target.parent / f".{target.name}{STAGES}"
+    if not unfinished.exists():
+        unfinished.with_name(f"{unfinished.name}.json").unlink(missing_ok=True)  # see mhgrn.io.stages.Stages.delete
 
 
-def _lock(folder: Path, wait: bool = True) -> int | None:
+def lock_folder(folder: Path, wait: bool = True) -> int | None:
     """Lock a folder. Returns its open descriptor; None if another process has the lock or there are no locks here."""
     try:
         import fcntl

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from mhgrn.errors import UserError
 from mhgrn.io.fingerprint import file_fingerprint
@@ -14,7 +16,7 @@ from mhgrn.kg.names import concept_name
 from mhgrn.kg.reader import FORMAT_OPTIONS, SHOWN, GraphReader, ImportOptions
 from mhgrn.kg.readers import find_reader
 from mhgrn.kg.readers._lines import lines
-from mhgrn.kg.schema import MAX_RELATIONS, load_schema
+from mhgrn.kg.schema import MAX_RELATIONS, Schema, load_schema
 from mhgrn.printing import shortened
 from mhgrn.progress import bar
 
@@ -52,29 +54,58 @@ def build(
     >>> graph.fact_count, report.rows
     (2, 2)
     """
-    files = _files(paths)
-    readers = {file: find_reader(file, options.format, options.delimiter) for file in files}
-    if schema is None:
-        schema = next((reader.schema for reader in readers.values() if reader.schema is not None), None)
-    table = FactTable(load_schema(schema) if schema is not None else None, options)
-    if concepts is not None:
-        for name in _listed(Path(concepts)):
-            table.names.add(name.encode())
+    inputs = Inputs.of(paths, schema, options, concepts, labels)
+    table = FactTable(inputs.schema, options)
+    source = read_into(table, inputs)
+    return table.graph(source), table.report
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a graph is built from; see :func:`build`."""
+
+    files: list[Path]
+    readers: dict[Path, type[GraphReader]]
+    schema: Schema | None
+    concepts: Path | None
+    label_files: list[Path]
+
+    @classmethod
+    def of(
+        cls,
+        paths: str | Path | Iterable[str | Path],
+        schema: str | None,
+        options: ImportOptions,
+        concepts: str | Path | None = None,
+        labels: str | Path | Iterable[str | Path] | None = None,
+    ) -> Self:
+        """Find the reader of each file, and the schema."""
+        files = _files(paths)
+        readers = {file: find_reader(file, options.format, options.delimiter) for file in files}
+        if schema is None:
+            schema = next((reader.schema for reader in readers.values() if reader.schema is not None), None)
+        found = load_schema(schema) if schema is not None else None
+        return cls(files, readers, found, None if concepts is None else Path(concepts), [] if labels is None else _files(labels))
+
+
+def read_into(table: FactTable, inputs: Inputs) -> dict[str, Any]:
+    """Add all rows of all files to a table. Returns what a graph's folder says about its source."""
+    files, readers, options = inputs.files, inputs.readers, table.options
+    if inputs.concepts is not None:
+        table.list_concepts(_listed(inputs.concepts))
     notes = _without_effect(options, readers.values())
-    table.report.notes += (note for note in notes if labels is None or "--language" not in note)
+    table.report.notes += (note for note in notes if not inputs.label_files or "--language" not in note)
     names = Counter(file.name for file in files)
     for file in files:
         table.file = file.name if names[file.name] == 1 else str(file)
         _read(file, readers[file], table)
-    if not table.names.count:
+    if not table.has_names:
         raise UserError(f"{', '.join(map(str, files))}: no row was usable ({_why_nothing(table.report)}); nothing was built.")
-    label_files = [] if labels is None else _files(labels)
-    for file in label_files:
+    for file in inputs.label_files:
         table.add_labels(file_labels(file))
     if options.weights and table.has_only_weight_1:
         table.report.notes.append("every fact has the weight 1; is there a column of weights?")
-    source = {"files": {file.name: file_fingerprint(file) for file in (*files, *label_files)}, "options": options.stored()}
-    return table.graph(source), table.report
+    return {"files": {file.name: file_fingerprint(file) for file in (*files, *inputs.label_files)}, "options": options.stored()}
 
 
 def _files(paths: object) -> list[Path]:

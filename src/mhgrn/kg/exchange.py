@@ -34,8 +34,7 @@ def facts_graph(facts: Iterable[Any], schema: Schema | None, concepts: Iterable[
     rows = [_row(fact, number) for number, fact in enumerate(_listed(facts), start=1)]
     has_weights = any(len(fields) == 4 for fields, _ in rows)
     table = FactTable(schema, ImportOptions(weights=has_weights))
-    for name in concepts:
-        table.names.add(name.encode())
+    table.list_concepts(concepts)
     for _, row in rows:
         if not table.relations.knows(row.relation):
             raise UserError(table.relations.unknown(row.relation))

@@ -14,7 +14,7 @@ from mhgrn.kg.csr import first_of_each
 from mhgrn.kg.graph import Ints, KnowledgeGraph
 from mhgrn.kg.interning import Interner, intern_last, is_space, text_crc
 from mhgrn.kg.label_table import LabelTable, label_problem
-from mhgrn.kg.labels import Label
+from mhgrn.kg.labels import Label, Labels
 from mhgrn.kg.provenance import Origins, provenance_arrays
 from mhgrn.kg.reader import SHOWN, Array, ImportOptions, RelationNames, RowBlock
 from mhgrn.kg.schema import Schema
@@ -67,11 +67,22 @@ class FactTable:
         self.relations = RelationNames(schema)
         self.report = ImportReport()
         self.labels: LabelTable | None = None  # none until a file has labels
+        self.block_names = self.names  # those that the numbers of the current block refer to
+        self.has_only_weight_1 = True
         self.first_rows = FirstRows()  # of the current file
         self.file = ""  # the name of the current file, for provenance
         self._origins = Origins()
         self._columns: list[tuple[Ints, ...]] = []  # head, relation, tail, weight; with provenance also row and origin
         self._compact_at = COMPACT
+
+    def list_concepts(self, names: Iterable[str]) -> None:
+        """Number concepts, whether facts will name them or not."""
+        for name in names:
+            self.names.add(name.encode())
+
+    @property
+    def has_names(self) -> bool:
+        return self.names.count > 0
 
     def add(self, rows: RowBlock, where: str = "") -> None:
         """Add the usable rows of a block, and the counts of the others.
@@ -97,8 +108,9 @@ class FactTable:
         if not len(spans):
             return
         head, tail = np.empty(len(spans), dtype=np.int32), np.empty(len(spans), dtype=np.int32)
-        names = self.names
-        names.reserve(2 * len(spans), int((spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]).sum()))
+        names = self.block_names = self._interner(
+            2 * len(spans), int((spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]).sum())
+        )
         codes, swaps = self.relations.resolved()
         rows.text.setflags(write=False)  # one type from all readers, so that the kernel is compiled once
         known = names.count
@@ -112,6 +124,11 @@ class FactTable:
             row = np.zeros(len(head), dtype=np.int64) if lines is None else lines
             columns = (*columns, row, self._origins.numbers(self.file, details, len(head)))
         self._gather(*columns)
+
+    def _interner(self, texts: int, size: int) -> Interner:
+        """Return the table that numbers the names of the next block, with room for so many texts of so many bytes."""
+        self.names.reserve(texts, size)
+        return self.names
 
     def keep_labels(self) -> LabelTable:
         """Return the table of labels. From now on, facts name concepts by ids."""
@@ -135,36 +152,33 @@ class FactTable:
 
     def _report_controls(self, known: int, head: Ints, tail: Ints, lines: Ints | None, where: str) -> None:
         """Count the names from number ``known`` on that have control or bidirectional characters."""
-        ptr, data = self.names.ptr, self.names.data
-        found = _with_controls(ptr[known : self.names.count + 1], data)
-        if not len(found):
-            return
-        report = self.report
-        report.with_controls += len(found)
-        if not report.first_with_controls:
-            name = known + int(found[0])
-            row = int(np.flatnonzero((head == name) | (tail == name))[0])
-            place = f"{where}:{lines[row]}: " if lines is not None else f"{where}: " if where else ""
-            report.first_with_controls = place + shortened(self.names[name])
+        found = with_controls(self.names.ptr[known : self.names.count + 1], self.names.data)
+        self.report.with_controls += len(found)
+        if len(found) and not self.report.first_with_controls:
+            self._report_first_control(known + int(found[0]), head, tail, lines, where)
+
+    def _report_first_control(self, name: int, head: Ints, tail: Ints, lines: Ints | None, where: str) -> None:
+        """Say where the first name with control characters is."""
+        row = int(np.flatnonzero((head == name) | (tail == name))[0])
+        place = f"{where}:{lines[row]}: " if lines is not None else f"{where}: " if where else ""
+        self.report.first_with_controls = place + shortened(self.block_names[name])
 
     def check_order(self, where: str) -> None:
         """Refuse the current file if another column than the second seems to hold the relations."""
         if self.relations.schema is not None:
             return  # other names than the schema's are malformed rows
-        index = StringIndex(self.names.ptr, self.names.data, self.names.slots)
+        names = self.block_names
+        index = StringIndex(names.ptr, names.data, names.slots)
         if problem := self.first_rows.problem(self.relations.names, index):
             raise UserError(f"{where}: {problem}")
-
-    @property
-    def has_only_weight_1(self) -> bool:
-        return all(np.all(columns[3] == 1) for columns in self._columns)
 
     def _gather(self, head: Ints, relation: Ints, tail: Ints, *others: Ints) -> None:
         report, schema = self.report, self.relations.schema
         kept = np.ones(len(head), dtype=bool) if self.options.self_loops else head != tail
         report.self_loops += len(head) - int(kept.sum())
         if schema is not None and self.options.prune:
-            index = StringIndex(self.names.ptr, self.names.data, self.names.slots)
+            names = self.block_names
+            index = StringIndex(names.ptr, names.data, names.slots)
             concepts = [number for name in schema.pruned_concepts if (number := index.find(name)) is not None]
             pruned = kept & (np.isin(relation, list(schema.pruned_ids)) | np.isin(head, concepts) | np.isin(tail, concepts))
             report.pruned += int(pruned.sum())
@@ -180,26 +194,38 @@ class FactTable:
             head, relation, tail = head[rows], relation[rows], tail[rows]
             others = tuple(column[rows] for column in others)
             head, tail = np.where(is_mirrored, tail, head), np.where(is_mirrored, head, tail)
-        self._columns.append((head, relation, tail, *others))
+        self.has_only_weight_1 = self.has_only_weight_1 and bool(np.all(others[0] == 1))
+        self._keep(head, relation, tail, *others)
+
+    def _keep(self, *columns: Ints) -> None:
+        """Keep facts by number."""
+        self._columns.append(columns)
         if sum(len(column[0]) for column in self._columns) > self._compact_at:
-            self._columns = [self._distinct()]
+            self._columns = [self._distinct(in_order=True)]
             self._compact_at = max(COMPACT, 2 * len(self._columns[0][0]))
 
-    def _distinct(self) -> tuple[Ints, ...]:
-        """Return every fact once, with the weight and the provenance of its first row, sorted by head, tail and relation."""
+    def _distinct(self, in_order: bool = False) -> tuple[Ints, ...]:
+        """Return every fact once, with the weight and the provenance of its first row, sorted by head, tail and relation.
+
+        Args:
+            in_order: Leave facts in the order of their rows: relations by different names may still turn out to be the same.
+        """
         parts = [list(column) for column in zip(*self._columns, strict=True)]
         self._columns = []  # each column is joined and then freed, so that there are never two copies of all columns
         columns = [np.concatenate(parts.pop(0)) for _ in range(len(parts))]
         relations = int(columns[1].max(initial=0)) + 1
         first = first_of_each(columns[0], columns[1], columns[2], self.names.count, relations)
         self.report.duplicates += len(columns[0]) - len(first)
+        if in_order:
+            kept = np.zeros(len(columns[0]), dtype=bool)
+            kept[first] = True
+            return tuple(columns.pop(0)[kept] for _ in range(len(columns)))
         return tuple(columns.pop(0)[first] for _ in range(len(columns)))
 
     def graph(self, source: dict[str, Any]) -> KnowledgeGraph:
         """Return the graph of all facts."""
-        schema = self.relations.schema
-        if schema is None:  # replace the numbers of names by those of the derived schema
-            schema, numbers = self.relations.derived()
+        schema, numbers = self.finished_schema()
+        if numbers is not None:
             self._columns = [(head, numbers[relation], *others) for head, relation, *others in self._columns]
         width = 6 if self.options.provenance else 4
         columns = self._distinct() if self._columns else (np.zeros(0, dtype=np.int32),) * width
@@ -207,23 +233,35 @@ class FactTable:
         provenance = provenance_arrays(columns[4], columns[5], self._origins.texts()) if self.options.provenance else None
         self._columns = []
         self.report.kept = len(head)
-        if found := [relation.name for relation in schema.relations if CONTROLS.search(relation.name)]:
-            self.report.with_controls += len(found)
-            self.report.first_with_controls = self.report.first_with_controls or f"the relation {shortened(found[0])}"
-        names, labels = self.names.index(), None
-        if self.labels is not None:
-            names, labels = self.labels.finished(names)
-            self.report.with_controls += len(found_names := _with_controls(names.ptr, names.data))
-            if len(found_names) and not self.report.first_with_controls:
-                self.report.first_with_controls = f"the label {shortened(names[int(found_names[0])])}"
+        names, labels = self.finished_labels(self.names.index())
         if source:
             source = {**source, "report": self.report.to_dict()}
         kept_weight = weight if self.options.weights else None
         return KnowledgeGraph.from_sorted(names, head, relation, tail, kept_weight, schema, source, provenance, labels)
 
+    def finished_schema(self) -> tuple[Schema, Ints | None]:
+        """Return the schema, and what replaces the numbers of relations if it is made of the names of relations."""
+        schema, numbers = self.relations.schema, None
+        if schema is None:
+            schema, numbers = self.relations.derived()
+        if found := [relation.name for relation in schema.relations if CONTROLS.search(relation.name)]:
+            self.report.with_controls += len(found)
+            self.report.first_with_controls = self.report.first_with_controls or f"the relation {shortened(found[0])}"
+        return schema, numbers
+
+    def finished_labels(self, names: StringIndex) -> tuple[StringIndex, Labels | None]:
+        """Return the names and labels of concepts, given their names in facts."""
+        if self.labels is None:
+            return names, None
+        names, labels = self.labels.finished(names)
+        self.report.with_controls += len(found := with_controls(names.ptr, names.data))
+        if len(found) and not self.report.first_with_controls:
+            self.report.first_with_controls = f"the label {shortened(names[int(found[0])])}"
+        return names, labels
+
 
 @kernel
-def _with_controls(ptr: Array, data: Array) -> Array:
+def with_controls(ptr: Array, data: Array) -> Array:
     """Return the places of the names that have one of :data:`mhgrn.printing.CONTROLS`, in UTF-8."""
     found = []
     for i in range(len(ptr) - 1):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.errors import LONGEST_NAME, UserError, did_you_mean
-from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.arrays import save_array
 from mhgrn.io.remote import local_folder
 from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, in_memory, read_folder
 from mhgrn.kg.facts import Fact as Fact
@@ -18,7 +18,7 @@ from mhgrn.kg.graph_folder import FEATURES as FEATURES
 from mhgrn.kg.graph_folder import FORMAT as FORMAT
 from mhgrn.kg.graph_folder import HOLDS as HOLDS
 from mhgrn.kg.graph_folder import INDEX as INDEX
-from mhgrn.kg.graph_folder import KEYS, not_sorted, read_arrays, write
+from mhgrn.kg.graph_folder import KEYS, description, not_sorted, read_arrays, write
 from mhgrn.kg.graph_folder import MARKER as MARKER
 from mhgrn.kg.graph_folder import OPTIONAL as OPTIONAL
 from mhgrn.kg.graph_folder import fingerprint_at as fingerprint_at
@@ -35,9 +35,6 @@ EXPORTS = ("facts.tsv", "concepts.txt", "schema.yaml", "labels.tsv")
 LISTED = 10  # concepts with the same label that a message lists
 
 Ints = NDArray[Any]
-
-# A graph's fingerprint is made of its schema and of these.
-_IDENTITY = ("name_bytes", "name_ptr", "head_ptr", "tail", "relation", "weight")
 
 
 class KnowledgeGraph:
@@ -212,7 +209,7 @@ class KnowledgeGraph:
         """Make a graph in memory from distinct facts, sorted by head, tail and relation."""
         from mhgrn.kg.csr import pointer, simple_graph
 
-        n, count = len(names), len(head)
+        n = len(names)
         tail = tail.astype(np.int32, copy=False)
         head_ptr = pointer(head, n)
         neighbor_ptr, neighbor = simple_graph(head_ptr, tail)
@@ -229,18 +226,7 @@ class KnowledgeGraph:
         }
         for array in arrays.values():  # the same type as memory-mapped ones, so that kernels are compiled once
             array.setflags(write=False)
-        labelled = () if labels is None else (labels.languages, *labels.arrays.values())
-        about = {
-            "format": FORMAT,
-            "concepts": n,
-            "facts": count,
-            "schema": schema.to_dict(),
-            "source": source,
-            "names": fingerprint(names.data, names.ptr, *labelled),
-            "fingerprint": fingerprint(schema.identity(), *(arrays[name] for name in _IDENTITY if name in arrays), *labelled),
-            "arrays": {name: len(array) for name, array in arrays.items()},
-            **({} if labels is None else {"labels": {"languages": labels.languages}}),
-        }
+        about = description(arrays, schema, source, None if labels is None else labels.languages)
         return cls(None, about, arrays)
 
     def save(self, folder: str | Path) -> None:
@@ -249,7 +235,13 @@ class KnowledgeGraph:
         A graph that is there already is replaced. Its node features and concept index are kept if it has the same concepts.
         """
         target = Path(folder)
-        write(target, self.about, self._arrays, self.schema)
+        arrays = self._arrays
+
+        def fill(partial: Path) -> None:
+            for name, array in arrays.items():
+                save_array(partial / f"{name}.npy", array)
+
+        write(target, self.about, self.schema, fill)
         self.folder = target
 
     def export(self, folder: str | Path) -> None:

@@ -1,14 +1,15 @@
 """The folder of a knowledge graph: its arrays, their checks, and how they are written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
 from mhgrn.errors import UserError
-from mhgrn.io.arrays import are_rows_sorted, save_array
+from mhgrn.io.arrays import are_rows_sorted
 from mhgrn.io.atomic import write_text
+from mhgrn.io.fingerprint import array_length, fingerprint
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_marker
 from mhgrn.io.stored import NO_GUARD, StoredArray, StoredFolder, read_folder
@@ -34,6 +35,8 @@ ARRAYS = (
     *LABELS,
 )
 OPTIONAL = ("weight", *PROVENANCE, *LABELS)
+# A graph's fingerprint is made of its schema and of these.
+_IDENTITY = ("name_bytes", "name_ptr", "head_ptr", "tail", "relation", "weight")
 KEYS = {"arrays": dict, "schema": dict, "names": str, "fingerprint": str, "concepts": int, "facts": int}
 
 
@@ -73,12 +76,47 @@ def read_arrays(stored: StoredFolder) -> tuple[dict[str, Any], dict[str, StoredA
     return about, {name: arrays[name] for name in ARRAYS if name in arrays}
 
 
-def write(folder: Path, about: dict[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema) -> None:
-    """Write a graph to a folder, completely or not at all. Node features and index stay if the concepts are the same."""
+def description(
+    arrays: Mapping[str, NDArray[Any] | Path], schema: Schema, source: dict[str, Any], languages: list[str] | None
+) -> dict[str, Any]:
+    """Return what ``graph.json`` says of a graph.
+
+    Args:
+        arrays: Its arrays by name, or the files that hold them.
+        schema: Its relations.
+        source: What it was made of.
+        languages: The languages of its labels; None if it has none.
+    """
+    labelled = () if languages is None else (languages, *(arrays[name] for name in LABELS))
+    identity = (arrays[name] for name in _IDENTITY if name in arrays)
+    return {
+        "format": FORMAT,
+        "concepts": array_length(arrays["head_ptr"]) - 1,
+        "facts": array_length(arrays["tail"]),
+        "schema": schema.to_dict(),
+        "source": source,
+        "names": fingerprint(arrays["name_bytes"], arrays["name_ptr"], *labelled),
+        "fingerprint": fingerprint(schema.identity(), *identity, *labelled),
+        "arrays": {name: array_length(array) for name, array in arrays.items()},
+        **({} if languages is None else {"labels": {"languages": languages}}),
+    }
+
+
+def write(
+    folder: Path, about: dict[str, Any], schema: Schema, fill: Callable[[Path], None], keep: Sequence[str] = (FEATURES, INDEX)
+) -> None:
+    """Write a graph to a folder, completely or not at all.
+
+    Args:
+        folder: The folder. A graph that is there already is replaced.
+        about: The graph's description.
+        schema: Its relations.
+        fill: Writes the arrays into a folder.
+        keep: Sub-folders that stay if the concepts are the same.
+    """
     has_same_names = fingerprint_at(folder, "names") == about["names"]
-    with new_folder(folder, MARKER, HOLDS, keep=(FEATURES, INDEX) if has_same_names else ()) as partial:
-        for name, array in arrays.items():
-            save_array(partial / f"{name}.npy", array)
+    with new_folder(folder, MARKER, HOLDS, keep=keep if has_same_names else ()) as partial:
+        fill(partial)
         write_text(partial / "schema.yaml", schema.to_yaml())  # a copy to edit and build another graph with
         write_marker(partial / MARKER, about)
         if not has_same_names and (folder / FEATURES).is_dir():

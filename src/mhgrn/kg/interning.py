@@ -104,6 +104,18 @@ def intern_last(table: TextTable, count: int, length: int) -> Any:
 
 
 @kernel
+def intern_texts(ptr: Array, text: Array, table: TextTable, count: int, number: Array) -> int:
+    """Number texts in order, after the first ``count`` of a table, and return how many distinct texts there are now."""
+    for i in range(len(number)):
+        start, length = table.ptr[count], ptr[i + 1] - ptr[i]
+        for j in range(length):
+            table.data[start + j] = text[ptr[i] + j]
+        number[i] = intern_last(table, count, length)
+        count += number[i] == count
+    return count
+
+
+@kernel
 def fill_slots(ptr: Array, data: Array, count: int, size: int) -> Array:
     """Return a hash table of ``size`` places for ``count`` distinct texts."""
     slots = np.zeros(size, np.uint64)

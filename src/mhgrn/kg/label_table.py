@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mhgrn.compiled.jit import kernel
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.kg.csr import pointer
-from mhgrn.kg.interning import Interner, intern_last
+from mhgrn.kg.interning import Interner, intern_texts
 from mhgrn.kg.labels import ALIAS, LABEL, MOST_LANGUAGES, Array, Label, Labels, text_of_id
 from mhgrn.kg.names import concept_name
-from mhgrn.kg.strings import StringIndex, TextTable
+from mhgrn.kg.strings import StringIndex
 from mhgrn.printing import shortened
 
 ALL = "all"  # the language that stands for all
@@ -213,19 +212,8 @@ def _interned(texts: list[str]) -> tuple[StringIndex, Array]:
     found = Interner()
     found.reserve(len(texts), len(data))
     number = np.empty(len(texts), dtype=np.int64)
-    found.count = _intern_all(ptr, data, found.table, number)
+    found.count = intern_texts(ptr, data, found.table, 0, number)
     return found.index(), number
-
-
-@kernel
-def _intern_all(ptr: Array, text: Array, table: TextTable, number: Array) -> int:
-    count = 0
-    for i in range(len(number)):
-        start, length = table.ptr[count], ptr[i + 1] - ptr[i]
-        table.data[start : start + length] = text[ptr[i] : ptr[i + 1]]
-        number[i] = intern_last(table, count, length)
-        count += number[i] == count
-    return count
 
 
 def file_labels(path: Path) -> Iterator[Label]:

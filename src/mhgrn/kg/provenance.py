@@ -110,10 +110,19 @@ def provenance_arrays(row: Ints, origin: Ints, texts: Iterable[str]) -> dict[str
     """The arrays that a graph stores: row and origin of each fact in the smallest types that hold them, and the used origins."""
     used, number = np.unique(origin, return_inverse=True)
     every = list(texts)
-    row_type = np.uint32 if int(row.max(initial=0)) < 2**32 else np.int64
-    origin_type = next(t for t in (np.uint8, np.uint16, np.int32) if len(used) <= np.iinfo(t).max + 1)
     index = StringIndex.of(every[place] for place in used.tolist())
-    return {ROW: row.astype(row_type), ORIGIN: number.reshape(-1).astype(origin_type), **index.to_arrays(TEXTS)}
+    row, number = row.astype(row_type(int(row.max(initial=0)))), number.reshape(-1).astype(origin_type(len(used)))
+    return {ROW: row, ORIGIN: number, **index.to_arrays(TEXTS)}
+
+
+def row_type(greatest: int) -> type[np.generic]:
+    """The type that stores numbers of rows."""
+    return np.uint32 if greatest < 2**32 else np.int64
+
+
+def origin_type(count: int) -> type[np.generic]:
+    """The type that stores numbers of so many origins."""
+    return next(t for t in (np.uint8, np.uint16, np.int32) if count <= np.iinfo(t).max + 1)
 
 
 def read_provenance(stored: StoredFolder, facts: int) -> dict[str, StoredArray]:

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RELEASE_PYTHONS ?= python3.11 python3.12 python3.13
 export HF_HUB_OFFLINE := 1
 
-.PHONY: help demo serve conceptnet commonsense starter-model plots docs docs-serve test notebooks test-long check format lock lock-lowest release release-check clean
+.PHONY: help demo serve conceptnet commonsense starter-model plots docs docs-serve test notebooks test-long test-s3 check format lock lock-lowest release release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,10 @@ notebooks: $(READY)  ## run the notebooks of the documentation from a clean kern
 
 test-long: check  ## `make test` plus the tests that take minutes
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=thorough
+
+test-s3: $(READY)  ## run the tests of s3:// against an S3 server on this machine, with packages in build/s3
+	$(BIN)/python -m pip install --quiet --upgrade --target build/s3 s3fs==2026.9.0 'moto[s3,server]==5.2.5'
+	PYTHONPATH=build/s3 $(BIN)/pytest tests/io/test_s3.py
 
 check: $(READY)  ## check style, types and import layers
 	$(BIN)/ruff check .

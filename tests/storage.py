@@ -5,6 +5,7 @@ from pathlib import Path
 
 import fsspec
 
+from mhgrn.io.cache import user_cache
 from mhgrn.io.folders import new_folder
 from mhgrn.io.markers import write_marker
 
@@ -25,6 +26,14 @@ def upload(folder: Path, url: str) -> str:
         if path.is_file():
             files.pipe_file(f"{root}/{path.relative_to(folder).as_posix()}", path.read_bytes())
     return url
+
+
+def separate_cache(folder: Path) -> Path:
+    """A new cache folder, with the compiled kernels of the user's: they are not compiled again."""
+    folder.mkdir(parents=True)
+    if (kernels := user_cache() / "kernels").is_dir():
+        (folder / "kernels").symlink_to(kernels.resolve())
+    return folder
 
 
 def contents(folder: Path) -> dict[str, bytes]:

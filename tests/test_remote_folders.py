@@ -11,14 +11,13 @@ from harness import TINY, Command, Project, Refused
 
 import mhgrn
 from mhgrn.errors import UserError
-from mhgrn.io.cache import user_cache
 from mhgrn.io.remote import origin_of
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.open.run import OpenRun, is_open_run
 from mhgrn.runs import Run, find_data
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.training.loop import train
-from storage import upload
+from storage import separate_cache, upload
 from tiny_encoder import letter_encoder
 
 QUESTION = "What would you use to cut bread?", ["knife", "plate"]
@@ -26,10 +25,7 @@ QUESTION = "What would you use to cut bread?", ["knife", "plate"]
 
 @pytest.fixture(autouse=True)
 def cache(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "cache").mkdir()
-    if (kernels := user_cache() / "kernels").is_dir():  # kernels are not compiled again
-        (tmp_path / "cache" / "kernels").symlink_to(kernels)
-    monkeypatch.setenv("MHGRN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MHGRN_CACHE", str(separate_cache(tmp_path / "cache")))
     yield tmp_path / "cache" / "fetched"
     fsspec.filesystem("memory").store.clear()
 

@@ -117,10 +117,10 @@ def test_a_damaged_file_is_refused_and_only_it_is_fetched_again(
 def test_an_interrupted_fetch_resumes(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: "Counter[str]") -> None:
     counting = MemoryFileSystem.cat_file
 
-    def interrupted(self: Any, path: str, start: int, stop: int) -> bytes:
+    def interrupted(self: Any, path: str, start: int, end: int) -> bytes:
         if path.endswith("large.npy") and start >= 2 * BLOCK:
             raise KeyboardInterrupt
-        return counting(self, path, start, stop)
+        return counting(self, path, start, end)
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", interrupted)
     monkeypatch.setattr(transfer, "THREADS", 1)
@@ -137,10 +137,10 @@ def test_a_folder_that_changes_while_it_is_fetched(url: str, tmp_path: Path, mon
     original = MemoryFileSystem.cat_file
     sealed(tmp_path / "other", {"large.npy": b"new"})
 
-    def replaced(self: Any, path: str, start: int, stop: int) -> bytes:
+    def replaced(self: Any, path: str, start: int, end: int) -> bytes:
         monkeypatch.setattr(MemoryFileSystem, "cat_file", original)
         upload(tmp_path / "other", url)
-        return original(self, path, start, stop)
+        return original(self, path, start, end)
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", replaced)
     monkeypatch.setattr(transfer, "THREADS", 1)

@@ -12,6 +12,7 @@ from mhgrn.features.folder import Request, reached
 from mhgrn.features.node_features import NodeFeatures, independent
 from mhgrn.features.verbalize import name_vectors
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.remote import origin_of
 from mhgrn.io.tensors import load_tensors, save_tensors
 from mhgrn.kg.graph import FEATURES, Ints, KnowledgeGraph
 from mhgrn.text.encoder import TextEncoder
@@ -55,7 +56,9 @@ class NameFeatures(NodeFeatures):
             fingerprint(encoder.identity()["weights"], encoder.pooling == "cls", of)
             for of in (graph.about["names"], graph.fingerprint)
         ]
-        places = [graph.folder / FEATURES / f"names-{key}.safetensors" for key in keys] if graph.folder is not None else [None]
+        places: list[Path | None] = [None]  # what is stored in a fetched graph would differ from machine to machine
+        if graph.folder is not None and origin_of(graph.folder) is None:
+            places = [graph.folder / FEATURES / f"names-{key}.safetensors" for key in keys]
         self._cache = next((place for place in places if place is not None and place.is_file()), places[0])
         if self._cache is not None and self._cache.is_file():
             self._add(*self._stored(self._cache))

@@ -10,12 +10,16 @@ import pytest
 from harness import TINY, Command, Project, Refused
 
 import mhgrn
+from mhgrn.encoders.base import Dims
+from mhgrn.encoders.kagnet import KagNet, KagNetSettings
 from mhgrn.errors import UserError
 from mhgrn.io.remote import origin_of
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.open.run import OpenRun, is_open_run
 from mhgrn.runs import Run, find_data
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
+from mhgrn.text.loading import load_text_encoder
+from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.training.loop import train
 from storage import separate_cache, upload
 from tiny_encoder import letter_encoder
@@ -122,6 +126,16 @@ class TestFunctions:
             (own.run / "run.json").write_text(json.dumps(about | {"config": about["config"] | change}))
             with pytest.raises(UserError, match=says):
                 Run.load(own.run)
+
+    def test_an_adapter_and_a_setting_lead_to_no_server(self, bucket: str, project: Project, tmp_path: Path) -> None:
+        (tmp_path / "adapter").mkdir()
+        named = {"base_model_name_or_path": f"{bucket}/encoder", "peft_type": "LORA"}
+        (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(named))
+        with pytest.raises(UserError, match="memory://bucket/encoder is not on this machine; add --allow-download"):
+            load_text_encoder(TextEncoderSettings(encoder=str(tmp_path / "adapter")))
+        encoder = KagNet(Dims(sentence_dim=4, feature_dim=4, num_relations=2), KagNetSettings(prune_with=f"{bucket}/features"))
+        with pytest.raises(UserError, match=f"prune_with={bucket}/features: name a folder of this machine"):
+            encoder.attach(KnowledgeGraph.load(project.graph))
 
 
 class TestCommands:

@@ -16,7 +16,7 @@ PANEL = "Data"
 
 def prepare(
     questions: Questions,
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of a built graph.", show_default=False)],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of a built graph, or its URL (s3://bucket/graph).", show_default=False)],
     output: Output,
     dataset: Dataset = None,
     statement: Annotated[

@@ -27,7 +27,7 @@ PANEL = "Train"
 
 
 def train(
-    data: Annotated[Path, typer.Option("--data", help="Folder of a prepared dataset.", show_default=False)],
+    data: Annotated[Path, typer.Option("--data", help="Folder of a prepared dataset, or its URL.", show_default=False)],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FOLDER", parser=folder_to_write, help="Folder of the run.", show_default=False),

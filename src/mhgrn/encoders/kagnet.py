@@ -18,6 +18,7 @@ from mhgrn.encoders.gcn import Convolution
 from mhgrn.encoders.gconattn import pairs
 from mhgrn.errors import UserError
 from mhgrn.features.folder import FeatureFolder
+from mhgrn.io.remote import url_of
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.nn.layers import MLP, Dropout, Projection, initialize
 from mhgrn.nn.segments import segment_softmax, weighted_sum
@@ -81,6 +82,8 @@ class KagNet(PathEncoder):
     def attach(self, graph: KnowledgeGraph) -> None:
         if self.settings.prune_with is None:
             return
+        if url_of(self.settings.prune_with) is not None:  # a run may name any URL
+            raise UserError(f"kagnet.prune_with={self.settings.prune_with}: name a folder of this machine.")
         folder = FeatureFolder.load(Path(self.settings.prune_with), graph)
         if folder.relations is None:
             raise UserError(f"{folder.folder} has no relation vectors; build it with: mhgrn features build --from transe")

@@ -83,7 +83,9 @@ def _base_of(
         if os.path.isdir(place) and is_adapter(Path(place)):
             raise UserError(f"{folder} adapts {place}, which is an adapter itself; tune a model instead.")
         try:
-            encoder = load_text_encoder(settings, place, allow_download, allow_pickle)
+            url = url_of(place)  # named by a file, not by the user
+            found = place if url is None else _fetched(url, allow_download)
+            encoder = load_text_encoder(settings, found, allow_download, allow_pickle)
         except UserError as error:
             problem = problem or UserError(f"{folder} adapts another text encoder. {error}")
             continue

@@ -23,6 +23,7 @@ from mhgrn.io.folders import check_replaceable, new_folder
 from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_marker
 from mhgrn.io.places import relative_place
+from mhgrn.io.remote import url_of
 from mhgrn.io.signals import StopSignals
 from mhgrn.io.stored import read_folder
 from mhgrn.io.tensors import parse_metadata, parse_tensors, save_tensors
@@ -158,7 +159,8 @@ def tune(
             _check_measurable(encoder, measure)
         excluded = connected_by_questions(graph, without) if without else None
         pairs = FactPairs(graph, options.pairs, excluded)
-        base = os.path.abspath(options.encoder) if encoder.folder is not None else options.encoder
+        is_path = encoder.folder is not None and url_of(options.encoder) is None
+        base = os.path.abspath(options.encoder) if is_path else options.encoder
         about = {
             "format": FORMAT,
             "options": {key: value for key, value in asdict(options).items() if key not in ("steps", "budget", "encoder")},

@@ -148,6 +148,17 @@ def test_message_passing_prints_every_ratio(assertions: Path, tmp_path: Path) ->
     check_ratios(run_script("message_passing", tmp_path, "--data", assertions, "--hops", 1, "--rounds", 1, "--no-growth"))
 
 
+def test_readers_reads_dumps_in_two_sizes(numbers: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dumps.ENTITIES", 40)
+    monkeypatch.setattr("readers.SMALL", 1)
+    found = numbers("readers", "--sizes", 1, 2, "--formats", "OBO", "Parquet", "--build")
+    assert list(found) == ["OBO", "Parquet"]
+    for by_size in found.values():
+        assert 1.9 < by_size["2"]["rows"] / by_size["1"]["rows"] < 2.1
+        assert by_size["2"]["ratio"] > 1
+        assert by_size["build"]["facts"] > 0.9 * by_size["2"]["rows"]
+
+
 def test_graph_import_says_where_it_looked_for_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

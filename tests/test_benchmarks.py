@@ -159,6 +159,14 @@ def test_readers_reads_dumps_in_two_sizes(numbers: Run, monkeypatch: pytest.Monk
         assert by_size["build"]["facts"] > 0.9 * by_size["2"]["rows"]
 
 
+def test_internet_scale_is_proportional_to_the_amount_of_work(numbers: Run) -> None:
+    found = numbers("internet_scale", "--statements", 2e9, "--questions", 1e6, "--triples-rate", 10, "--statement-bytes", 100)
+    hours = {step["name"]: step["core_hours"] for step in found["steps"]}
+    assert hours["or read the same statements as N-Triples"] == pytest.approx(2e9 * 100 / 1e6 / 10 / 3600)
+    rate = found["rates"]
+    assert hours["or answer them with `predict`"] == pytest.approx(1e6 * (rate["question-ms"] + rate["answer-ms"]) / 3.6e6)
+
+
 def test_graph_import_says_where_it_looked_for_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

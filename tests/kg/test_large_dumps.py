@@ -10,9 +10,9 @@ from measuring import in_fresh_process
 from readers import SMALL, measured_reading
 
 MB = 1 << 20
-SMALLER, LARGER = 16 * MB, 64 * MB
+SMALLER, LARGER = 16 * MB, 96 * MB
 MOST = 200 * MB  # of memory, for any file
-GROWTH = 24 * MB  # what the allocator may add by chance
+GROWTH = 40 * MB  # blocks that a thread reads ahead, and what the allocator adds by chance
 BYTES_OF_NODE = 400  # in GraphML: identifier and name of each node are kept, because edges name nodes by identifier
 
 

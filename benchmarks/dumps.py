@@ -17,7 +17,7 @@ import numpy as np
 
 FACTS = 6  # of an entity, at most
 ENTITIES = 10_000  # of a part
-ROW_GROUP = 8_000_000  # rows of Parquet
+ROW_GROUP = 250_000  # rows of Parquet
 FIRST, HUBS = 100_000_000, 900_000_000  # numbers of the first entity, and of those that all parts name
 PART = b"10000"  # of the numbers of all entities in the first part, and of no others
 WORDS = (
@@ -288,7 +288,6 @@ def _conceptnet(path: Path, size: int) -> None:
 
 
 def _parquet(path: Path, size: int) -> None:
-    """Large row groups, the hardest case for a reader in bounded memory."""
     import pyarrow
     import pyarrow.parquet
     from pyarrow import compute
@@ -297,13 +296,15 @@ def _parquet(path: Path, size: int) -> None:
     part = [pyarrow.array(column) for column in zip(*rows, strict=True)]
     names = ["head", "relation", "tail"]
     schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
-    options = {"compression": "none", "use_dictionary": ["relation"]}
-    with pyarrow.parquet.ParquetWriter(path, schema, **options) as out:
-        written = 0
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="none") as out:
+        written, batches = 0, list[Any]()
         for number in range(10_000):
             changed = [compute.replace_substring(column, PART.decode(), f"1{number:04}") for column in part]
-            out.write_batch(pyarrow.record_batch(changed, names), ROW_GROUP)
+            batches.append(pyarrow.record_batch(changed, names))
             written += sum(column.nbytes for column in changed)
+            if written >= size or len(batches) * len(rows) >= ROW_GROUP:
+                out.write_table(pyarrow.Table.from_batches(batches), ROW_GROUP)
+                batches = []
             if written >= size:
                 break
 

@@ -39,10 +39,12 @@ class ParquetReader(GraphReader):
         size = self.path.stat().st_size
         number = 0
         try:
-            columns = self._columns(pyarrow.parquet.read_schema(self.path))
-            # a repeated text is read once, however often a small file repeats a large one
-            with pyarrow.parquet.ParquetFile(self.path, read_dictionary=columns, buffer_size=BUFFER) as file:
-                about = file.metadata
+            about = pyarrow.parquet.read_metadata(self.path)
+            columns = self._columns(about.schema.to_arrow_schema())
+            repeated = _with_dictionary(about) & set(columns)
+            with pyarrow.parquet.ParquetFile(
+                self.path, metadata=about, read_dictionary=sorted(repeated), buffer_size=BUFFER, pre_buffer=False
+            ) as file:
                 unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
                 at_a_time = max(1, min(BATCH, BLOCK * about.num_rows // max(unpacked, 1)))
                 for batch in file.iter_batches(at_a_time, columns=columns):
@@ -111,6 +113,17 @@ class ParquetReader(GraphReader):
         names = [relation_name(column.text(code)) for code in used.tolist()]
         known = [self.relations.number(name) if name and self.relations.knows(name) else -1 for name in names]
         return np.array(known, dtype=np.int64)[codes]
+
+
+def _with_dictionary(about: Any) -> set[str]:
+    """Return the columns that are stored as numbers of texts, at least in part.
+
+    They are read as such: a text is read once, however often a small file repeats a large one. The texts of a row group stay in
+    memory until its end, so other columns are read as they are.
+    """
+    groups = (about.row_group(i) for i in range(about.num_row_groups))
+    chunks = (group.column(j) for group in groups for j in range(group.num_columns))
+    return {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
 
 
 class _Texts(NamedTuple):

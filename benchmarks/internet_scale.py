@@ -1,6 +1,6 @@
 """Arithmetic for internet scale: disk, memory and node-hours for Wikidata and a hundred million questions, from measured rates.
 
-    python benchmarks/internet_scale.py [--cores 32] [--json-rate 28] [--build-seconds 5] ... [--json FILE]
+    python benchmarks/internet_scale.py [--cores 32] [--json-rate 28] [--build-seconds 2] ... [--json FILE]
 
 Nothing is measured here. Each rate is an option; its default was printed by the command that the help text names. Work grows in
 proportion to its amount, and cores do not slow each other down: both are assumptions, not measurements. A file is read and a graph
@@ -29,15 +29,15 @@ RATES = {
     "statement-bytes": Rate(130.0, "bytes of a statement in N-Triples (benchmarks/dumps.py)"),
     "json-rate": Rate(28.0, "MB of Wikidata JSON read per processor second (benchmarks/readers.py)"),
     "triples-rate": Rate(8.6, "MB of N-Triples read per processor second (benchmarks/readers.py)"),
-    "build-seconds": Rate(5.0, "processor seconds to build a million facts with --memory, files of names included"),
-    "build-disk": Rate(150.0, "bytes of disk per fact at the peak of such a build"),
-    "build-memory": Rate(8.0, "GB of memory that such a build was given"),
-    "fact-bytes": Rate(46.4, "bytes of the graph per fact (benchmarks/provenance.py)"),
+    "build-seconds": Rate(1.67, "processor seconds to build a million facts with --memory (benchmarks/larger_than_memory.py)"),
+    "build-disk": Rate(36.0, "bytes of disk per fact at the peak of the same build, of 30 million facts"),
+    "build-memory": Rate(8.0, "GB of memory for a build of this size (assumed; 30 million facts were built in 1 GB)"),
+    "fact-bytes": Rate(24.5, "bytes of graph and concept index per fact, without labels (the same build)"),
     "label-bytes": Rate(150.0, "bytes of the graph per concept for ids, labels and aliases (benchmarks/readers.py --build)"),
     "questions": Rate(100e6, "questions with five choices"),
     "question-ms": Rate(20.0, "processor ms to find and extract the subgraphs of a question (benchmarks/large_graph.py)"),
     "answer-ms": Rate(21.2, "processor ms of an answer of predict, two threads for 10.6 ms (benchmarks/predict.py)"),
-    "prepared-kb": Rate(93.6, "kB of prepared data per question of CommonsenseQA"),
+    "prepared-kb": Rate(93.6, "kB per question of the folder of `mhgrn prepare` for CommonsenseQA (10,962 questions)"),
     "answer-kb": Rate(2.0, "kB of a predicted answer with one path (assumed)"),
     "cores": Rate(32, "cores of a node (assumed)"),
 }
@@ -56,8 +56,9 @@ class Step(NamedTuple):
 def steps_of(rate: dict[str, float]) -> list[Step]:
     """The steps, from the rates by name."""
     statements, questions, cores = rate["statements"], rate["questions"], rate["cores"]
-    graph = (statements * rate["fact-bytes"] + rate["concepts"] * rate["label-bytes"]) / GB
-    triples, peak = statements * rate["statement-bytes"] / MB, statements * rate["build-disk"] / GB
+    labels = rate["concepts"] * rate["label-bytes"]
+    graph, peak = ((statements * rate[name] + labels) / GB for name in ("fact-bytes", "build-disk"))
+    triples = statements * rate["statement-bytes"] / MB
     return [
         Step("read the JSON dump", rate["json-bytes"] / MB / rate["json-rate"] / 3600, 1, "the compressed dump", "0.2 GB"),
         Step(

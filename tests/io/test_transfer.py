@@ -5,8 +5,9 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,7 @@ from mhgrn.io.stored import read_folder
 from mhgrn.io.transfer import Missing
 from storage import contents, sealed, upload
 
+FETCH = "import sys; from mhgrn.io.remote import local_folder; print(local_folder(sys.argv[1]))"
 LARGE = bytes(range(256)) * (3 * BLOCK // 256) + b"the end"
 
 
@@ -291,6 +293,7 @@ class _Ranged(SimpleHTTPRequestHandler):
 
     requests: "Counter[str]"
     has_ranges = True
+    released: threading.Event  # files whose names begin with "late" wait for it
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
@@ -298,6 +301,8 @@ class _Ranged(SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.requests[self.path] += 1
+        if Path(self.path).name.startswith("late"):
+            self.released.wait(60)
         path = Path(self.translate_path(self.path))
         asked = self.headers.get("Range")
         if not asked or not self.has_ranges or not path.is_file():
@@ -312,13 +317,10 @@ class _Ranged(SimpleHTTPRequestHandler):
         self.wfile.write(content)
 
 
-Serve = Callable[..., Any]
-
-
 @contextmanager
-def serving(folder: Path, ranges: bool = True) -> Iterator[tuple[str, "Counter[str]"]]:
+def serving(folder: Path, ranges: bool = True, released: threading.Event | None = None) -> Iterator[tuple[str, "Counter[str]"]]:
     requests: Counter[str] = Counter()
-    handler = type("Handler", (_Ranged,), {"requests": requests, "has_ranges": ranges})
+    handler = type("Handler", (_Ranged,), {"requests": requests, "has_ranges": ranges, "released": released})
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -358,9 +360,8 @@ class TestHttp:
 
     def test_processes_that_start_together_fetch_once(self, source: Path, tmp_path: Path) -> None:
         sealed(source / "folder", {f"{number}.npy": b"%d" % number * BLOCK for number in range(8)})
-        code = "import sys; from mhgrn.io.remote import local_folder; print(local_folder(sys.argv[1]))"
         with serving(source) as (address, requests):
-            command = [sys.executable, "-c", code, f"{address}/folder"]
+            command = [sys.executable, "-c", FETCH, f"{address}/folder"]
             started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
             places = {process.communicate(timeout=60)[0].strip() for process in started}
         assert [process.returncode for process in started] == [0, 0, 0]
@@ -370,6 +371,24 @@ class TestHttp:
         assert data == dict.fromkeys(data, 1)
         assert len(data) == 8
         assert [path.name for path in (tmp_path / "cache" / "fetched").iterdir()] == [Path(place).parent.name]
+
+    def test_a_killed_process_leaves_what_it_has_verified(self, source: Path, cache: Path) -> None:
+        early = {f"{number}.npy": b"%d" % number * BLOCK for number in range(4)}
+        late = {f"late{number}.npy": b"%d" % number * BLOCK for number in range(3)}
+        sealed(source / "folder", early | late)
+        released = threading.Event()
+        with serving(source, released=released) as (address, requests):
+            process = subprocess.Popen([sys.executable, "-c", FETCH, f"{address}/folder"])
+            deadline = time.monotonic() + 60
+            while not any(early.items() <= contents(partial).items() for partial in cache.glob("*/.folder.partial-*")):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+            released.set()
+            requests.clear()
+            assert contents(local_folder(f"{address}/folder")) == contents(source / "folder")
+        assert {path for path in requests if path.endswith(".npy")} == {f"/folder/{name}" for name in late}
 
 
 def test_a_shared_folder_is_copied_to_this_machine(tmp_path: Path) -> None:

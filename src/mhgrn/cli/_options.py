@@ -85,9 +85,13 @@ def file_to_write(text: str) -> Path:
 
 
 def _refused_url(text: str) -> Path:
+    from mhgrn.errors import UserError
     from mhgrn.io.remote import refuse_url
 
-    refuse_url(text)
+    try:
+        refuse_url(text)
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from None
     return Path(text)
 
 

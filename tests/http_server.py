@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from mhgrn.inference import Asked
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.serve.address import listen
+from mhgrn.serve.computing import Computer, Here
 from mhgrn.serve.server import Server
 from mhgrn.serve.service import Service
 from mhgrn.serve.settings import ServeSettings
@@ -51,13 +54,29 @@ class Client:
         return self.send("POST", "/v1/ask", {"question": question, "choices": list(choices), **fields})
 
 
+def assert_close(one: Any, other: Any) -> None:
+    """Equal up to the last digits of numbers, which depend on the batch."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_close(one[key], other[key])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for mine, theirs in zip(one, other, strict=True):
+            assert_close(mine, theirs)
+    elif isinstance(one, float):
+        assert one == pytest.approx(other, abs=1e-4, rel=1e-4)
+    else:
+        assert one == other
+
+
 @contextmanager
 def running(
-    load: Callable[[], Mapping[str, Any]], settings: ServeSettings = ServeSettings(log=False)
+    load: Callable[[], Mapping[str, Any]], settings: ServeSettings = ServeSettings(log=False), computer: Computer = Here()
 ) -> Iterator[tuple[Client, Service]]:
     """Start a service, wait until it is ready, and stop it in the end."""
     listening = listen("127.0.0.1", 0)
-    service = Service(load, settings)
+    service = Service(load, settings, computer)
     server = Server(service)
     loaded = threading.Event()
     service.start(loaded.set)

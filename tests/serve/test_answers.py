@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from http_server import Client
+from http_server import Client, assert_close
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_questions
@@ -15,22 +15,6 @@ from mhgrn.serve.examples import EXAMPLES, RIGHT
 from mhgrn.starter import HERE
 
 DESK = "Where would a child sit at a desk?", ("schoolroom", "patio", "furniture store", "library", "bus")
-
-
-def assert_close(one: Any, other: Any) -> None:
-    """Equal up to the last digits of numbers, which depend on the batch."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_close(one[key], other[key])
-    elif isinstance(one, list):
-        assert len(one) == len(other)
-        for mine, theirs in zip(one, other, strict=True):
-            assert_close(mine, theirs)
-    elif isinstance(one, float):
-        assert one == pytest.approx(other, abs=1e-4, rel=1e-4)
-    else:
-        assert one == other
 
 
 def check_equal(client: Client, qa: QuestionAnswerer, questions: list[Question]) -> None:

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -11,6 +11,9 @@ import pytest
 
 from http_server import Client, Reply, Scripted, running
 from mhgrn.errors import UserError
+from mhgrn.inference import Asked
+from mhgrn.serve.computing import AskedOpenly, Here, Outcome, Unavailable
+from mhgrn.serve.models import ServedModel
 from mhgrn.serve.service import Service
 from mhgrn.serve.settings import ServeSettings
 
@@ -130,6 +133,59 @@ def test_a_poisoned_question_fails_alone() -> None:
         questions = [{"question": text, "choices": ["x", "y"]} for text in ("a", "bad", "broken")]
         answers = client.send("POST", "/v1/ask_many", {"questions": questions}).json()["answers"]
         assert [sorted(answer) for answer in answers] == [["choice", "question"], ["error"], ["error"]]
+
+
+class Elsewhere(Here):
+    """In place of replicas: computes two batches at the same time, as long as some are running."""
+
+    at_once = 2
+
+    def __init__(self) -> None:
+        self.running = 2
+
+    def compute(self, model: ServedModel, asked: Sequence[Asked | AskedOpenly]) -> Iterator[tuple[int, Outcome]]:
+        found = super().compute(model, asked)
+        yield from found if self.running else ((number, Outcome(Unavailable())) for number in range(len(asked)))
+
+
+def test_several_batches_are_computed_at_the_same_time() -> None:
+    model, replicas = Scripted(), Elsewhere()
+    with (
+        ThreadPoolExecutor(8) as pool,
+        running(lambda: {"one": model}, ServeSettings(log=False), replicas) as (client, service),
+    ):
+        try:
+            first = [pool.submit(client.ask, text) for text in ("first", "second")]
+            wait_until(lambda: len(model.batches) == 2)
+            rest = ask_in_order(client, service, pool, ["a", "b", "c", "d"])
+            model.go.set()
+            assert [future.result().status for future in (*first, *rest)] == [200] * 6
+            assert sorted(map(len, model.batches)) == [1, 1, 1, 1, 2]  # half of those that wait, so that no replica is idle
+        finally:
+            model.go.set()
+
+
+def test_without_replicas_it_is_not_ready_and_accepted_questions_are_refused() -> None:
+    model, replicas = Scripted(), Elsewhere()
+    model.go.set()
+    with running(lambda: {"one": model}, ServeSettings(log=False), replicas) as (client, _):
+        assert client.get("/readyz").status == 200
+        assert "mhgrn_replicas 2.0" in client.get("/metrics").body.decode()
+        replicas.running = 0
+        ask = client.ask("early")
+        assert (ask.status, client.get("/readyz").status) == (503, 503)
+        assert "no replica is running" in ask.json()["error"]["message"]
+        metrics = client.get("/metrics").body.decode()
+        assert "mhgrn_replicas 0.0" in metrics
+        assert "mhgrn_ready 0.0" in metrics
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Service, "is_ready", True)  # accepted just before the last replica died
+            late = client.ask("late")
+        assert late.status == 503
+        assert late.headers["retry-after"] == "1"
+        assert "mhgrn_failed_total 0.0" in client.get("/metrics").body.decode()
+        replicas.running = 1
+        assert client.ask("again").status == 200
 
 
 def test_a_fact_that_is_not_in_the_graph_does_not_disturb_the_batch() -> None:

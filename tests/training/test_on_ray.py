@@ -84,15 +84,15 @@ def check_equal(run: Path, expected: Path) -> None:
     assert {path.name for path in run.parent.iterdir()} <= {run.name, f"{run.name}.yaml"}
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Three nodes. The first one has no processors: the workers are on the two others."""
+    with cluster_of(3, num_cpus=0) as cluster:
+        yield cluster
+
+
 @pytest.mark.long
 class TestThreeNodes:
-    """The first node has no processors: the workers are on the two others."""
-
-    @pytest.fixture(scope="class")
-    def cluster(self) -> Iterator[Any]:
-        with cluster_of(3, num_cpus=0) as cluster:
-            yield cluster
-
     def test_losses_and_weights_are_those_of_torchrun(
         self,
         cluster: Any,
@@ -119,8 +119,9 @@ class TestThreeNodes:
         cluster.remove_node(next(node for node in cluster.worker_nodes if node.node_id != here), allow_graceful=False)
         assert STOP_AT <= rows(run)[-1]["step"] < STEPS * EPOCHS
         cluster.add_node(**NODE)
-        _, err = training.communicate(timeout=1500)
+        out, err = training.communicate(timeout=1500)
         assert training.returncode == 0, err
+        assert out.count("\n") == 1, out
         assert "a worker died" in err
         assert f"resuming {run}" in err
         check_equal(run, by_torchrun)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mhgrn.cli._options import Device, TextPrecision
+from mhgrn.cli._options import Address, Device, EngineName, TextPrecision
 
 PANEL = "Ask"
 NEEDED = ("fastapi", "uvicorn", "prometheus_client", "fastapi_swagger")
@@ -38,9 +38,25 @@ def serve(
     log_questions: Annotated[bool, typer.Option("--log-questions", help="Also log the texts of questions.")] = False,
     device: Device = "cpu",
     text_precision: TextPrecision = "float32",
+    engine: EngineName = "local",
+    address: Address = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1000, help="With --engine ray: processes of the cluster that answer questions. Unset: 1.", show_default=False
+        ),
+    ] = None,
 ) -> None:
-    """Answer questions over HTTP, with a page for browsers."""
+    """Answer questions over HTTP, with a page for browsers.
+
+    With `--engine ray`, replicas on a Ray cluster compute the answers.
+    """
+    from mhgrn.engines import engine_named
     from mhgrn.errors import UserError
+
+    is_on_ray = engine_named(engine, address) is not None
+    if replicas is not None and not is_on_ray:
+        raise UserError("--replicas is the number of replicas of --engine ray; add --engine ray, or remove --replicas.")
 
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise UserError(f"serving needs the package {missing[0]}; install it with `pip install 'mhgrn[serve]'`.")
@@ -55,4 +71,10 @@ def serve(
     settings = ServeSettings(
         queue, batch_size, deadline, token, text_precision=text_precision, log=log, log_questions=log_questions
     )
-    serve_runs(listening, run or [], device, settings)
+    if not is_on_ray:
+        serve_runs(listening, run or [], device, settings)
+        return
+    from mhgrn.serve.on_ray import replicas_on
+
+    with replicas_on(address or "auto", replicas or 1, device, settings) as computing:
+        serve_runs(listening, run or [], device, settings, computing)

@@ -53,6 +53,7 @@ class RayEngine:
 def connected(address: str) -> Iterator[Any]:
     """Connect to a cluster and yield the module ``ray``. A process that is connected already stays connected after the block."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray prints a warning about its next release
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # otherwise Ray prints what it retries to standard output
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # otherwise a part that needs too much memory is tried forever
     try:
         import ray

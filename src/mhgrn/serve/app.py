@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from mhgrn.errors import UserError
 from mhgrn.serve import schemas
+from mhgrn.serve.computing import Unavailable
 from mhgrn.serve.errors import JsonResponse, failure, invalid, wrong
 from mhgrn.serve.gate import GONE, Gate, Observe, queue_full
 from mhgrn.serve.models import LONGEST_LISTED
@@ -97,7 +98,9 @@ class NotReady(Exception):
 def _check_ready(service: Service) -> None:
     if not service.is_ready:
         service.metrics.rejected.labels("not ready").inc()
-        raise NotReady("the service is shutting down." if service.is_closing else "the models are still loading; try again.")
+        if service.is_closing:
+            raise NotReady("the service is shutting down.")
+        raise NotReady("no replica is running; try again." if service.models else "the models are still loading; try again.")
 
 
 def _add_asking(app: FastAPI, service: Service) -> None:
@@ -182,6 +185,8 @@ def _failed(error: BaseException) -> JsonResponse:
         return wrong(error)
     if isinstance(error, DeadlinePassed):
         return failure(503, "the question was not answered in time; try again later.", headers={"Retry-After": "5"})
+    if isinstance(error, Unavailable):
+        return failure(503, "the question could not be computed now; try again.", headers={"Retry-After": "1"})
     return failure(500, "an unexpected error; it is in the log of the service.")
 
 

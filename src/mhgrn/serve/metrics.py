@@ -25,6 +25,7 @@ class Metrics:
         self.failed = Counter("mhgrn_failed", "Questions that failed with an unexpected error.", registry=registry)
         self.text_bytes = Gauge("mhgrn_text_memory_bytes", "Bytes of memorized text vectors.", registry=registry)
         self.ready = Gauge("mhgrn_ready", "1 if the models are loaded and warm.", registry=registry)
+        self.replicas = Gauge("mhgrn_replicas", "Processes that compute questions.", registry=registry)
 
     def text(self) -> bytes:
         """All metrics in the text format of Prometheus."""

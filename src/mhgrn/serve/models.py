@@ -47,10 +47,14 @@ class ServedModel:
         """Whether the model answers questions without choices only."""
         return isinstance(self.qa, OpenAnswerer)
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.qa.open_run.folder if isinstance(self.qa, OpenAnswerer) else self.qa.run.folder
+
     def without_folders(self, message: str) -> str:
         """A message that names no folder of this machine."""
-        run = self.qa.open_run if isinstance(self.qa, OpenAnswerer) else self.qa.run
-        return message.replace(f" {self.graph.folder}", "").replace(str(run.folder), self.name)
+        return message.replace(f" {self.graph.folder}", "").replace(str(self.folder), self.name)
 
     @cached_property
     def _fact_counts(self) -> NDArray[np.int64]:
@@ -150,9 +154,21 @@ class ServedModel:
 
 
 def load_models(
-    runs: Sequence[str | Path], device: str = "cpu", text_memory: int = 0, text_precision: TextPrecision = "float32"
+    runs: Sequence[str | Path],
+    device: str = "cpu",
+    text_memory: int = 0,
+    text_precision: TextPrecision = "float32",
+    warm: bool = True,
 ) -> dict[str, ServedModel]:
-    """Load runs, by folder or name, and warm them. Each is served under the last part of its path, made distinct by a number."""
+    """Load runs, by folder or name, and warm them. Each is served under the last part of its path, made distinct by a number.
+
+    Args:
+        runs: The runs; none: the built-in model.
+        device: Where the models compute.
+        text_memory: Bytes of text vectors that each model keeps.
+        text_precision: Of the text encoders.
+        warm: False: they answer no questions in this process.
+    """
     found: dict[str, ServedModel] = {}
     for run in runs or ["starter"]:
         name = first = Path(run).absolute().name or "run"
@@ -164,5 +180,6 @@ def load_models(
             found[name] = ServedModel(name, OpenAnswerer(OpenRun.load(place), text_precision))
         else:
             found[name] = ServedModel(name, QuestionAnswerer(Run.load(place), device, text_memory, text_precision))
-        found[name].warm()
+        if warm:
+            found[name].warm()
     return found

@@ -1,4 +1,4 @@
-"""Questions wait in a bounded queue; one thread takes those that wait together and computes them together."""
+"""Questions wait in a bounded queue; a thread takes those that wait together and lets them be computed together."""
 
 import asyncio
 import math
@@ -7,12 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Any
 
 from mhgrn.errors import UserError
-from mhgrn.inference import Answer, Asked, WrongOption
-from mhgrn.inference.asked import stored_fact
-from mhgrn.printing import strict_json
+from mhgrn.inference import Asked
+from mhgrn.serve.computing import AskedOpenly, Computer, Outcome, Unavailable
 from mhgrn.serve.metrics import Metrics
 from mhgrn.serve.models import ServedModel
 
@@ -31,14 +29,6 @@ class DeadlinePassed(Exception):
     """A question was not computed in time."""
 
 
-@dataclass(frozen=True)
-class AskedOpenly:
-    """A question without choices, with the options of :meth:`QuestionAnswerer.rank` or :meth:`OpenAnswerer.ask`."""
-
-    question: str
-    options: dict[str, Any]
-
-
 @dataclass(eq=False)
 class Job:
     """A question that waits for its answer, the UTF-8 text of a JSON document."""
@@ -54,17 +44,6 @@ class Job:
         """Give the result to the event loop that waits for it. Called by another thread."""
         self.future.get_loop().call_soon_threadsafe(self._set, result)
 
-    def answer(self) -> Answer:
-        """Compute the answer to this question alone."""
-        asked, qa = self.asked, self.model.qa
-        if isinstance(asked, Asked):
-            return qa.answer_all([asked])[0]
-        try:
-            return qa.rank(asked.question, **asked.options)
-        except UserError as error:
-            option = error.option if isinstance(error, WrongOption) else "question"
-            raise WrongOption(option, self.model.without_folders(str(error))) from None
-
     def _set(self, result: bytes | Exception) -> None:
         if self.future.done():
             return
@@ -75,7 +54,7 @@ class Job:
 
 
 class Worker:
-    """Computes questions in a thread of its own.
+    """Lets questions be computed, in threads of its own: one for each batch that is computed at the same time.
 
     A question that comes alone is computed at once. Those that come meanwhile wait and are computed together, in batches of one
     model.
@@ -85,16 +64,18 @@ class Worker:
         batch: Questions that are computed together, at most.
         metrics: Where to count.
         report: Called with an unexpected error.
+        computer: Where questions are computed.
     """
 
-    def __init__(self, capacity: int, batch: int, metrics: Metrics, report: Report) -> None:
-        self.capacity, self.batch, self.metrics, self.report = capacity, batch, metrics, report
+    def __init__(self, capacity: int, batch: int, metrics: Metrics, report: Report, computer: Computer) -> None:
+        self.capacity, self.batch, self.metrics, self.report, self.computer = capacity, batch, metrics, report, computer
         self._waiting: deque[Job] = deque()
         self._changed = Condition()
         self._is_closed = False
         self._seconds = 0.1  # of one question, a moving average
-        self._thread = Thread(target=self._run, name="mhgrn-worker", daemon=True)
-        self._thread.start()
+        self._threads = [Thread(target=self._run, name="mhgrn-worker", daemon=True) for _ in range(computer.at_once)]
+        for thread in self._threads:
+            thread.start()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -109,7 +90,7 @@ class Worker:
             self._check_room(len(jobs))
             self._waiting.extend(jobs)
             self.metrics.queued.set(len(self._waiting))
-            self._changed.notify()
+            self._changed.notify_all()
 
     def check_room(self) -> None:
         """Raise :class:`QueueFull` if there is no room for a single question."""
@@ -125,18 +106,20 @@ class Worker:
 
     def seconds_to_wait(self) -> int:
         """After how many seconds to try again when the queue is full."""
-        return max(1, math.ceil(self._seconds * len(self._waiting)))
+        return max(1, math.ceil(self._seconds * len(self._waiting) / len(self._threads)))
 
     def close(self) -> None:
         """Refuse further questions; those that wait are still computed."""
         with self._changed:
             self._is_closed = True
-            self._changed.notify()
+            self._changed.notify_all()
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until everything is computed after :meth:`close`. Returns whether it is."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        until = None if timeout is None else time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _forget_dropped(self) -> None:
         kept = [job for job in self._waiting if not self._is_over(job)]
@@ -164,10 +147,11 @@ class Worker:
                 if not self._waiting:
                     return []
                 rest: list[Job] = []
+                most = min(self.batch, math.ceil(len(self._waiting) / len(self._threads)))
                 for job in self._waiting:
                     if self._is_over(job):
                         continue
-                    is_next = len(jobs) < self.batch and (not jobs or job.model is jobs[0].model)
+                    is_next = len(jobs) < most and (not jobs or job.model is jobs[0].model)
                     (jobs if is_next else rest).append(job)
                 self._waiting.clear()
                 self._waiting.extend(rest)
@@ -186,47 +170,17 @@ class Worker:
         return True
 
     def _compute(self, jobs: list[Job]) -> None:
-        """Compute jobs together. One at a time: those that add facts to the graph, since each has a graph of its own, and
-        questions without choices, whose candidates are proposed first."""
-        together: list[tuple[Job, Asked]] = []
-        for job in jobs:
-            if isinstance(job.asked, AskedOpenly) or job.asked.facts:
-                self._compute_alone(job)
-            elif self._is_valid(job, job.asked):
-                together.append((job, job.asked))
-        if len(together) == 1:
-            self._compute_alone(together[0][0])
-        elif together:
-            try:
-                answers = together[0][0].model.qa.answer_all([asked for _, asked in together])
-            except Exception:  # one of them is the cause, and fails alone
-                for job, _ in together:
-                    self._compute_alone(job)
-                return
-            for (job, _), answer in zip(together, answers, strict=True):
-                job.batch = len(together)
-                job.finish(_json(answer.to_dict()))
-
-    def _is_valid(self, job: Job, asked: Asked) -> bool:
+        left = dict(enumerate(jobs))
         try:
-            for fact in asked.without:
-                stored_fact(job.model.graph, fact)
-        except UserError as error:
-            job.finish(error)
-            return False
-        return True
+            for number, outcome in self.computer.compute(jobs[0].model, [job.asked for job in jobs]):
+                self._finish(left.pop(number), outcome)
+        except Exception as error:  # not of a single question
+            for job in left.values():
+                self._finish(job, Outcome(error))
 
-    def _compute_alone(self, job: Job) -> None:
-        job.batch = 1
-        try:
-            job.finish(_json(job.answer().to_dict()))
-        except UserError as error:
-            job.finish(error)
-        except Exception as error:
+    def _finish(self, job: Job, outcome: Outcome) -> None:
+        answer, job.batch = outcome
+        if isinstance(answer, Exception) and not isinstance(answer, UserError | DeadlinePassed | Unavailable):
             self.metrics.failed.inc()
-            self.report(error)
-            job.finish(error)
-
-
-def _json(value: object) -> bytes:
-    return strict_json(value).encode()
+            self.report(answer)
+        job.finish(answer)

@@ -7,14 +7,19 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from mhgrn.serve.address import BACKLOG, address
 from mhgrn.serve.app import create_app
-from mhgrn.serve.models import load_models
+from mhgrn.serve.computing import Here
+from mhgrn.serve.models import ServedModel, load_models
 from mhgrn.serve.service import Service
 from mhgrn.serve.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from mhgrn.serve.on_ray import Replicas
 
 KEEP_ALIVE = 60  # seconds that a connection without a request stays open
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -58,7 +63,11 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    listening: socket.socket, runs: Sequence[str | Path] = (), device: str = "cpu", settings: ServeSettings = ServeSettings()
+    listening: socket.socket,
+    runs: Sequence[str | Path] = (),
+    device: str = "cpu",
+    settings: ServeSettings = ServeSettings(),
+    replicas: "Replicas | None" = None,
 ) -> None:
     """Serve runs until SIGTERM or SIGINT. Prints the address when the models are warm.
 
@@ -67,11 +76,20 @@ def serve(
         runs: Folders or names of runs; by default the built-in model.
         device: Where the models compute.
         settings: Settings.
+        replicas: Compute the questions, if given; this process then loads the models for everything else.
 
     Raises:
         UserError: A run cannot be loaded.
     """
-    service = Service(lambda: load_models(runs, device, settings.text_memory, settings.text_precision), settings)
+
+    def load() -> dict[str, ServedModel]:
+        if replicas is None:
+            return load_models(runs, device, settings.text_memory, settings.text_precision)
+        models = load_models(runs, text_precision=settings.text_precision, warm=False)
+        replicas.start(models)
+        return models
+
+    service = Service(load, settings, Here() if replicas is None else replicas)
     server = Server(service)
 
     def loaded() -> None:

@@ -10,10 +10,11 @@ from mhgrn.errors import UserError, did_you_mean
 from mhgrn.inference import Asked, WrongOption
 from mhgrn.printing import shortened
 from mhgrn.questions.question import Question
+from mhgrn.serve.computing import AskedOpenly, Computer, Here
 from mhgrn.serve.gate import Log
 from mhgrn.serve.metrics import Metrics
 from mhgrn.serve.models import ServedModel
-from mhgrn.serve.queue import AskedOpenly, Job, Worker
+from mhgrn.serve.queue import Job, Worker
 from mhgrn.serve.schemas import AskBody
 from mhgrn.serve.settings import ServeSettings
 
@@ -28,20 +29,22 @@ class Service:
     Args:
         load: Loads and warms the models, by name.
         settings: Settings.
+        computer: Where questions are computed.
     """
 
-    def __init__(self, load: Load, settings: ServeSettings = ServeSettings()) -> None:
-        self.settings, self.metrics, self.log = settings, Metrics(), Log(settings.log)
-        self.worker = Worker(settings.queue, settings.batch, self.metrics, self.log.error)
+    def __init__(self, load: Load, settings: ServeSettings = ServeSettings(), computer: Computer = Here()) -> None:
+        self.settings, self.metrics, self.log, self.computer = settings, Metrics(), Log(settings.log), computer
+        self.worker = Worker(settings.queue, settings.batch, self.metrics, self.log.error, computer)
         self.models: Mapping[str, ServedModel] = {}
         self.failure: BaseException | None = None  # why the models could not be loaded
         self.is_closing = False
         self._load = load
-        self._done: Callable[[], object] = lambda: None
+        self.metrics.ready.set_function(lambda: float(self.is_ready))
+        self.metrics.replicas.set_function(lambda: computer.running)
 
     @property
     def is_ready(self) -> bool:
-        return bool(self.models) and not self.is_closing
+        return bool(self.models) and not self.is_closing and self.computer.running > 0
 
     def start(self, done: Callable[[], object] = lambda: None) -> None:
         """Load the models in the background; ``done`` is called, in that thread, when they are warm or cannot be loaded."""
@@ -49,7 +52,6 @@ class Service:
         def load() -> None:
             try:
                 self.models = self._load()
-                self.metrics.ready.set(1)
             except BaseException as error:
                 self.failure = error
             done()
@@ -59,7 +61,6 @@ class Service:
     def close(self) -> None:
         """Refuse further questions. Those that were accepted are still answered."""
         self.is_closing = True
-        self.metrics.ready.set(0)
         self.worker.close()
 
     def model(self, name: str | None) -> ServedModel:

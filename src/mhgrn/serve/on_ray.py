@@ -7,15 +7,16 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from mhgrn.engines.engine import place_on_nodes
 from mhgrn.engines.ray_engine import MISSING, connected
 from mhgrn.engines.worker import software
 from mhgrn.errors import UserError
 from mhgrn.inference import Asked, WrongOption
 from mhgrn.io.fingerprint import file_fingerprint, fingerprint
+from mhgrn.io.remote import local_folder
 from mhgrn.printing import shown
 from mhgrn.runs import MARKER, WEIGHTS
 from mhgrn.serve.computing import AskedOpenly, Outcome, Unavailable, computed
@@ -59,7 +60,7 @@ class Replicas:
             from ray.serve.schema import LoggingConfig
         except ImportError:
             raise UserError(MISSING) from None
-        places = {name: str(model.folder.absolute()) for name, model in models.items()}
+        places = {name: place_on_nodes(model.folder) for name, model in models.items()}
         task = {"software": software(), "runs": places, "identity": identity(places)}
         self._check_nodes(task)
         quiet = LoggingConfig(log_level="ERROR", enable_access_log=False)
@@ -222,7 +223,7 @@ def received(answer: bytes | tuple[str, str | None]) -> bytes | Exception:
 
 def identity(runs: dict[str, str]) -> str:
     """What tells whether two machines have the same runs: their descriptions, which name graph and text encoder, and weights."""
-    files = [Path(run) / file for run in runs.values() for file in (MARKER, WEIGHTS, "calibration.json")]
+    files = [local_folder(run) / file for run in runs.values() for file in (MARKER, WEIGHTS, "calibration.json")]
     return fingerprint([file_fingerprint(file) if file.is_file() else None for file in files])
 
 
@@ -231,9 +232,12 @@ def problem_of_node(task: dict[str, Any]) -> str | None:
     node = f"node {socket.gethostname()}"
     if software() != task["software"]:
         return f"{node} has {software()}, not {task['software']} as this machine; install the same version on all nodes."
-    for run in task["runs"].values():
-        if not Path(run).is_dir():
-            return f"{node} has no folder {run}. {_SHARED}"
-    if identity(task["runs"]) != task["identity"]:
-        return f"{node} has other runs in {', '.join(task['runs'].values())} than this machine. {_SHARED}"
+    try:
+        for run in task["runs"].values():
+            if not local_folder(run).is_dir():
+                return f"{node} has no folder {run}. {_SHARED}"
+        if identity(task["runs"]) != task["identity"]:
+            return f"{node} has other runs in {', '.join(task['runs'].values())} than this machine. {_SHARED}"
+    except UserError as error:
+        return f"{node}: {error}"
     return None

@@ -14,11 +14,13 @@ from threading import Thread
 from typing import Any
 
 from mhgrn.config import Config
+from mhgrn.engines.engine import place_on_nodes
 from mhgrn.engines.ray_engine import MISSING, connected
 from mhgrn.engines.worker import software
 from mhgrn.errors import UserError
 from mhgrn.io.folders import check_replaceable
 from mhgrn.io.locks import locked
+from mhgrn.io.remote import local_folder
 from mhgrn.io.signals import StopSignals, ask_to_stop
 from mhgrn.kg.graph import KnowledgeGraph
 from mhgrn.printing import shown
@@ -88,13 +90,13 @@ def train_on_ray(
             "here": os.getcwd(),
             "seen": str(place / "seen"),
             "token": (place / "seen").read_text(encoding="utf-8"),
-            "data": [str(data.folder.absolute()), data.fingerprint],
-            "graph": [str(graph.folder.absolute()), graph.fingerprint],
+            "data": [place_on_nodes(data.folder), data.fingerprint],
+            "graph": [place_on_nodes(graph.folder), graph.fingerprint],
             "config": config.model_dump(),
             "folder": str(folder),
-            "encoder": None if encoder is None else str(encoder),
+            "encoder": None if encoder is None else place_on_nodes(encoder),
             "access": [allow_download, allow_pickle],
-            "start_from": None if start_from is None else str(Path(start_from).absolute()),
+            "start_from": None if start_from is None else place_on_nodes(start_from),
         }
         _Driver(ray, task, count, config.training.threads or 1, place).run(folder, force)
     return Run.load(folder, graph.folder, None, encoder, allow_download, allow_pickle)
@@ -331,7 +333,7 @@ def same_as_driver(task: Task) -> tuple[PreparedData, KnowledgeGraph]:
         raise UserError(f"it does not see the folder {Path(task['folder']).parent} of this machine. {_SHARED}")
     (data_folder, data_fingerprint), (graph_folder, graph_fingerprint) = task["data"], task["graph"]
     for folder in (data_folder, graph_folder):
-        if not Path(folder).is_dir():
+        if not local_folder(folder).is_dir():
             raise UserError(f"it has no folder {folder}. {_SHARED}")
     data = PreparedData.load(data_folder)
     if data.fingerprint != data_fingerprint:

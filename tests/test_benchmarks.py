@@ -187,6 +187,22 @@ def test_large_graph_refuses_more_concepts_than_rows(monkeypatch: pytest.MonkeyP
     assert "no more than --edges" in refused("large_graph", monkeypatch, capsys, "--concepts", 10, "--edges", 5)
 
 
+def test_larger_than_memory_gives_the_same_bytes_in_bounded_disk(numbers: Run) -> None:
+    found = numbers("larger_than_memory", "--facts", 2000, 6000)
+    for rows, size in zip((2000, 6000), found["sizes"], strict=True):
+        assert size["same"]
+        assert (size["bounded"]["rows"], size["bounded"]["concepts"]) == (rows, rows // 10)
+        assert rows / 2 < size["bounded"]["facts"] == size["in_memory"]["facts"] < rows
+        assert size["questions"]["nodes"] > 0
+        if "duckdb" in size:  # a concept may have two spellings, and a fact may join a concept with itself
+            assert size["bounded"]["facts"] <= size["duckdb"]["facts"] < rows
+    assert "exponent_bounded" in found
+
+
+def test_larger_than_memory_refuses_too_many_facts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--facts must be from 20 to" in refused("larger_than_memory", monkeypatch, capsys, "--facts", 10**12)
+
+
 def ask_about_the_chain(data: Path) -> None:
     """Four questions of train and dev about the assertions' concepts."""
     (data / "csqa").mkdir()

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from mhgrn.grounding import index as module
 from mhgrn.grounding import lemmas
-from mhgrn.grounding.grounder import Grounder
+from mhgrn.grounding.grounder import Grounder, Mentions
 from mhgrn.grounding.index import ConceptIndex
 from mhgrn.grounding.lemmas import concept_pattern, dictionary, lemma, tokenize
-from mhgrn.kg import KnowledgeGraph
+from mhgrn.kg import KnowledgeGraph, build
 from mhgrn.kg.names import one_edit_away
+from mhgrn.subgraphs.extract import Extractor, SubgraphLimits
 
 WORDS = "desks desk children was the my i of zorbling zorblings better good x-ray the-desks re-run- a--b -x café ran 3d ''".split()
 names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map("_".join)
@@ -176,3 +177,24 @@ def test_a_graph_extended_twice_has_the_words_of_all_its_facts() -> None:
     twice = graph.with_facts([("quokkas", "Likes", "child")]).with_facts([("x-ray", "Likes", "quokkas"), ("cat", "Likes", "x-ray")])
     assert Grounder(twice).concepts("Two cats, desks and quokkas, and an x ray") == ["cat", "desks", "quokkas", "x-ray"]
     assert twice.fact_count == 5
+
+
+def test_grounding_and_extraction_read_little_of_a_large_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and index stay mapped: only blocks that hold what a question asks for are read, also for a long unknown word."""
+    letters = [f"{chr(97 + i)}{chr(97 + j)}{chr(97 + k)}" for i in range(26) for j in range(26) for k in range(26)]
+    table = tmp_path / "facts.tsv"
+    table.write_text("".join(f"zqqqqqqqqqqqqq{a} zq{b}\tR\twvwvw{a}\n" for b in letters[:9] for a in letters), encoding="utf-8")
+    built = build(table)[0]
+    built.save(tmp_path / "graph")
+    ConceptIndex.of(built)
+    monkeypatch.setattr("mhgrn.io.stored.EAGER", 0)
+    graph = KnowledgeGraph.load(tmp_path / "graph")
+    grounder, text = Grounder(graph), f"a zqqqqqqqqqqqqqabc zqaab with {'x' * 60} and {'y' * 500}"
+    assert grounder.concepts(text) == ["zqqqqqqqqqqqqqabc_zqaab"]
+    mentions = ([graph.id("zqqqqqqqqqqqqqabc zqaab")], [graph.id("wvwvwabc")])
+    assert len(Extractor(graph, SubgraphLimits())(Mentions(*mentions)).concepts) == 2
+    stored = {**graph._stored, **ConceptIndex.of(graph)._stored}
+    large = {name: array.guard.state for name, array in stored.items() if len(array.guard.state) > 3 and "_slots" not in name}
+    assert {"name_bytes", "pattern_bytes"} <= large.keys()
+    for name, state in large.items():
+        assert np.count_nonzero(state) <= 2, name

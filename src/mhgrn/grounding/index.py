@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mhgrn.compiled.pool import SharedLock
-from mhgrn.errors import UserError
+from mhgrn.errors import LONGEST_NAME, UserError
 from mhgrn.grounding.lemmas import LEMMATIZER, RULES, concept_pattern, inflected, is_english, lemma, tokenize
 from mhgrn.grounding.surfaces import Surfaces
 from mhgrn.io.arrays import save_array
@@ -284,7 +284,7 @@ def _words_like(words: StringIndex, word: str) -> set[str]:
     """Return the texts that are at most one edit away from a word of ASCII letters."""
     from mhgrn.grounding.kernels import one_edit_away_in
 
-    if len(word) > ORDINARY and len(word) > words.longest + 1:
+    if len(word) > ORDINARY and len(word) > (LONGEST_NAME if words.longest is None else words.longest + 1):
         return set()
     near = one_edit_away_in(words.stored_table, np.frombuffer(word.encode("ascii"), dtype=np.uint8))
     words.raise_if_damaged()

@@ -197,8 +197,14 @@ def _clean_up_after_killed_processes(target: Path) -> None:
         unfinished.with_name(f"{unfinished.name}.json").unlink(missing_ok=True)  # see mhgrn.io.stages.Stages.delete
 
 
-def lock_folder(folder: Path, wait: bool = True) -> int | None:
-    """Lock a folder. Returns its open descriptor; None if another process has the lock or there are no locks here."""
+def lock_folder(folder: Path, wait: bool = True, busy: str = "") -> int | None:
+    """Lock a folder. Returns its open descriptor; None if another process has the lock or there are no locks here.
+
+    Args:
+        folder: the folder.
+        wait: wait until another process releases the lock.
+        busy: the message of the :class:`UserError` if another process has the lock; none is raised without it.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
@@ -209,8 +215,10 @@ def lock_folder(folder: Path, wait: bool = True) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
+    except OSError as error:
         os.close(descriptor)
+        if busy and isinstance(error, BlockingIOError):
+            raise UserError(busy) from None
         return None
     return descriptor
 

@@ -27,9 +27,8 @@ class Stages:
     def __init__(self, target: Path, identity: dict[str, Any]) -> None:
         self.folder = _folder(target)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = lock_folder(self.folder, wait=False)
-        if self._lock is None and os.name == "posix":
-            raise UserError(f"{target} is being built by another process; wait until it ends, or name another folder.")
+        busy = f"{target} is being built by another process; wait until it ends, or name another folder."
+        self._lock = lock_folder(self.folder, wait=False, busy=busy)
         self._identity = identity
         _last(self.folder).unlink(missing_ok=True)
         self.done = stages_done(target, identity)

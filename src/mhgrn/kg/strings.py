@@ -14,6 +14,7 @@ from mhgrn.io.stored import NO_GUARD, Guard, StoredArray, StoredFolder, in_memor
 
 Array = NDArray[Any]
 MOST_PROBES = 1 << 20  # places of a hash table that a look-up visits; a table that has so many in a row is damaged
+_AT_ONCE = 1 << 16  # texts that are read at once
 _ANY = -(2**63)  # no least value: kernels compare signed numbers
 
 
@@ -85,10 +86,9 @@ class StringIndex:
             array.ensure()
 
     @cached_property
-    def longest(self) -> int:
-        """The number of bytes of the longest text."""
-        self._stored[0].ensure()
-        return int(np.diff(self.ptr).max(initial=0))
+    def longest(self) -> int | None:
+        """The number of bytes of the longest text; None if finding out would take reading a large file."""
+        return int(np.diff(self.ptr).max(initial=0)) if self._stored[0].guard is NO_GUARD else None
 
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, Array | StoredArray]) -> "StringIndex":
@@ -108,10 +108,15 @@ class StringIndex:
         return self._decoded(bytes(data[ptr[number] : ptr[number + 1]]))
 
     def __iter__(self) -> Iterator[str]:
-        self.ensure()
-        data, bounds = self.data.tobytes(), self.ptr.tolist()
-        for start, end in pairwise(bounds):
-            yield self._decoded(data[start:end])
+        ptr, data = self._stored[:2]
+        for first in range(0, len(self), _AT_ONCE):
+            last = min(first + _AT_ONCE, len(self))
+            ptr.ensure(first, last + 1)
+            bounds: list[int] = self.ptr[first : last + 1].tolist()
+            data.ensure(bounds[0], bounds[-1])
+            texts = self.data[bounds[0] : bounds[-1]].tobytes()
+            for start, end in pairwise(bounds):
+                yield self._decoded(texts[start - bounds[0] : end - bounds[0]])
 
     def _decoded(self, text: bytes) -> str:
         try:

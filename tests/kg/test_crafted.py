@@ -291,4 +291,5 @@ def test_texts_that_are_checked_when_used_are_found(tmp_path: Path, monkeypatch:
     assert [index.find(text) for text in texts] == list(range(2000))
     assert index.find("nothing") is None
     assert [index[number] for number in (0, 1999)] == [texts[0], texts[1999]]
-    assert index.longest == 9
+    assert list(index) == texts
+    assert index.longest is None  # only known after reading all

@@ -27,7 +27,7 @@ from mhgrn.progress import say
 
 LEAST = 1_000_000_000  # bytes of memory
 BASE = 500_000_000  # bytes of memory that the interpreter, compiled code, the dictionary and the reader of files need
-DISK_PER_BYTE = 3.0  # bytes of disk per byte of the files, at most
+DISK_PER_BYTE = 2.0  # bytes of disk per byte of the files, at most
 PACKED = 6  # times larger is a compressed file when it is read
 _PACKED = (".gz", ".bz2", ".xz", ".parquet")
 _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

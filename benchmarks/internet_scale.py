@@ -1,6 +1,6 @@
 """Arithmetic for internet scale: disk, memory and node-hours for Wikidata and a hundred million questions, from measured rates.
 
-    python benchmarks/internet_scale.py [--cores 32] [--json-rate 28] [--build-seconds 2] ... [--json FILE]
+    python benchmarks/internet_scale.py [--cores 32] [--json-rate 18] [--build-seconds 2] ... [--json FILE]
 
 Nothing is measured here. Each rate is an option; its default was printed by the command that the help text names. Work grows in
 proportion to its amount, and cores do not slow each other down: both are assumptions, not measurements. A file is read and a graph
@@ -27,13 +27,13 @@ RATES = {
     "concepts": Rate(115e6, "entities of Wikidata (assumed)"),
     "json-bytes": Rate(1.5 * TB, "bytes of Wikidata's JSON dump, uncompressed (assumed)"),
     "statement-bytes": Rate(130.0, "bytes of a statement in N-Triples (benchmarks/dumps.py)"),
-    "json-rate": Rate(28.0, "MB of Wikidata JSON read per processor second (benchmarks/readers.py)"),
-    "triples-rate": Rate(8.6, "MB of N-Triples read per processor second (benchmarks/readers.py)"),
-    "build-seconds": Rate(1.67, "processor seconds to build a million facts with --memory (benchmarks/larger_than_memory.py)"),
-    "build-disk": Rate(36.0, "bytes of disk per fact at the peak of the same build, of 30 million facts"),
-    "build-memory": Rate(8.0, "GB of memory for a build of this size (assumed; 30 million facts were built in 1 GB)"),
-    "fact-bytes": Rate(24.5, "bytes of graph and concept index per fact, without labels (the same build)"),
-    "label-bytes": Rate(150.0, "bytes of the graph per concept for ids, labels and aliases (benchmarks/readers.py --build)"),
+    "json-rate": Rate(18.2, "MB of Wikidata JSON read per processor second (benchmarks/readers.py)"),
+    "triples-rate": Rate(6.9, "MB of N-Triples read per processor second (benchmarks/readers.py)"),
+    "build-seconds": Rate(2.77, "processor seconds to build a million facts with --memory (benchmarks/larger_than_memory.py)"),
+    "build-disk": Rate(36.0, "bytes of disk per fact at the peak of the same build, of 100 million facts"),
+    "build-memory": Rate(8.0, "GB of memory for a build of this size (assumed; 100 million facts were built in 1 GB)"),
+    "fact-bytes": Rate(25.4, "bytes of graph and concept index per fact, without labels (the same build)"),
+    "label-bytes": Rate(260.0, "bytes of the graph per concept for ids, labels and aliases (benchmarks/readers.py --build)"),
     "questions": Rate(100e6, "questions with five choices"),
     "question-ms": Rate(20.0, "processor ms to find and extract the subgraphs of a question (benchmarks/large_graph.py)"),
     "answer-ms": Rate(21.2, "processor ms of an answer of predict, two threads for 10.6 ms (benchmarks/predict.py)"),

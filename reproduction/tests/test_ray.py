@@ -13,7 +13,10 @@ from mhgrn.engines import engine_named
 from mhgrn.errors import UserError
 from mhgrn_reproduction.cells import Cell, cell_from, cell_row, read_result
 from mhgrn_reproduction.experiment_setup import Request, set_up
+from mhgrn_reproduction.open_experiments import Place, read_cell, run_experiment
+from mhgrn_reproduction.open_sources import HOPS
 from mhgrn_reproduction.runner import reproduce
+from mhgrn_reproduction.sources import Sources
 from ray_cluster import cluster_of
 
 pytestmark = pytest.mark.long
@@ -66,6 +69,25 @@ def test_a_run_that_fails_leaves_the_others_alone(finished: Request, fresh: Requ
     shutil.rmtree(folder)
     reproduce(fresh)
     assert cells(fresh) == cells(finished)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_open_experiments_have_the_results_of_one_machine(tmp_path: Path) -> None:
+    films = tmp_path / "data" / "metaqa"
+    facts = [(f"film {i}", "directed_by", f"person {i % 7}") for i in range(20)]
+    questions = "".join(f"who directed [{film}]\t{who}\n" for film, _, who in facts)
+    for hop in HOPS:
+        (films / hop).mkdir(parents=True)
+        for split in ("dev", "test"):
+            (films / hop / f"qa_{split}.txt").write_text(questions)
+    (films / "kb.txt").write_text("".join("|".join(fact) + "\n" for fact in facts))
+    found = {}
+    for engine in ("local", "ray"):
+        place = Place(Sources(tmp_path / "data", tmp_path / f"work-{engine}"), tmp_path / f"results-{engine}")
+        run_experiment("metaqa", place, 2, ["all", "each"], ["training.epochs=2", "open.hidden=8"], engine_named(engine))
+        found[engine] = {path.name: read_cell(path) | {"seconds": 0} for path in sorted((place.results / "cells").iterdir())}
+    assert len(found["ray"]) == 4
+    assert found["ray"] == found["local"]
 
 
 def test_options_of_one_machine_are_refused(fresh: Request) -> None:

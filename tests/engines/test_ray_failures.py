@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from harness import Command, Project
+from harness import Command
 
 import engine_functions
 from mhgrn.engines import Work
@@ -21,7 +21,7 @@ from mhgrn.inference import batch
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.starter import HERE
 from mhgrn.subgraphs import prepared
-from mhgrn.subgraphs.prepared import PrepareOptions, prepare
+from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from ray_cluster import NODE, cluster_of, content, free_port
 
 pytest.importorskip("ray")
@@ -63,16 +63,17 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def command(name: str, project: Project, questions: Path) -> list[str]:
-    """A command, up to the place that it writes to."""
-    one = ["--batch-size", "1"]
+@pytest.fixture(scope="module")
+def commands(questions: Path, small_data: PreparedData) -> dict[str, list[str]]:
+    """Commands, up to the place that they write to."""
+    graph, data = small_data.about["graph"], small_data.folder
     found: dict[str, list[Any]] = {
-        "prepare": ["prepare", questions, "--kg", project.graph],
-        "predict": ["predict", project.run, questions, *one],
-        "features": ["features", "build", project.graph, "--only", project.data, "--max-triples-per-concept", "1"],
-        "faithfulness": ["faithfulness", project.run, "--limit", "8", "--limits", "2"],
+        "prepare": ["prepare", questions, "--kg", graph],
+        "predict": ["predict", "starter", questions, "--batch-size", "1"],
+        "features": ["features", "build", graph, "--only", data, "--max-triples-per-concept", "1"],
+        "faithfulness": ["faithfulness", "starter", "--data", data, "--limit", "6", "--limits", "2", "--perturb", "6"],
     }
-    return [*map(str, found[name]), "-o"]
+    return {name: [*map(str, words), "-o"] for name, words in found.items()}
 
 
 def driver(*args: object) -> list[str]:
@@ -108,9 +109,9 @@ def wait_for_parts(output: Path, count: int = 1) -> None:
 
 @pytest.mark.parametrize("name", ["prepare", "predict", "features", "faithfulness"])
 def test_a_killed_driver_resumes_and_writes_the_bytes_of_one_machine(
-    name: str, cluster: Any, project: Project, questions: Path, tmp_path: Path
+    name: str, cluster: Any, commands: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    args, local, on_ray = command(name, project, questions), tmp_path / "a" / "out", tmp_path / "b" / "out"
+    args, local, on_ray = commands[name], tmp_path / "a" / "out", tmp_path / "b" / "out"
     done(*args, local)
     on_cluster = [*args, on_ray, "--engine", "ray", "--address", cluster.address]
     killed = subprocess.Popen(driver(*on_cluster), env=dict(os.environ))
@@ -160,11 +161,11 @@ class Terminal:
 
 @pytest.mark.parametrize("name", ["prepare", "predict"])
 def test_ctrl_c_in_a_terminal_ends_the_tasks_and_the_command_resumes(
-    name: str, cluster: Any, project: Project, questions: Path, tmp_path: Path
+    name: str, cluster: Any, commands: dict[str, list[str]], tmp_path: Path
 ) -> None:
     import ray
 
-    args, local, on_ray = command(name, project, questions), tmp_path / "a" / "out", tmp_path / "b" / "out"
+    args, local, on_ray = commands[name], tmp_path / "a" / "out", tmp_path / "b" / "out"
     done(*args, local)
     on_cluster = [*args, on_ray, "--engine", "ray", "--address", cluster.address]
     terminal = Terminal([str(word) for word in on_cluster])
@@ -187,22 +188,21 @@ def test_ctrl_c_in_a_terminal_ends_the_tasks_and_the_command_resumes(
     assert written(on_ray) == written(local)
 
 
-@pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("name", ["prepare", "predict"])
 def test_a_client_outside_the_cluster_gets_the_same_bytes(
-    name: str, port: int, project: Project, questions: Path, tmp_path: Path
+    name: str, cluster: Any, port: int, commands: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    args = command(name, project, questions)
+    args = commands[name]
     done(*args, tmp_path / "local")
-    done(*args, tmp_path / "client", "--engine", "ray", "--address", f"ray://127.0.0.1:{port}")
+    host = cluster.address.partition(":")[0]
+    done(*args, tmp_path / "client", "--engine", "ray", "--address", f"ray://{host}:{port}")
     assert written(tmp_path / "client") == written(tmp_path / "local")
 
 
 def test_the_parts_of_a_killed_node_are_computed_elsewhere(
     cluster: Any,
     here: Command,
-    project: Project,
-    questions: Path,
+    commands: dict[str, list[str]],
     starter_graph: KnowledgeGraph,
     small_questions: Path,
     tmp_path: Path,
@@ -226,7 +226,7 @@ def test_the_parts_of_a_killed_node_are_computed_elsewhere(
     killer.join()
     assert content(on_ray.folder) == content(local.folder)
 
-    args = command("predict", project, questions)
+    args = commands["predict"]
     assert here(*args, tmp_path / "a" / "out").code == 0
     killer = killing(cluster.add_node(**NODE), tmp_path / "b" / "out")
     assert here(*args, tmp_path / "b" / "out", "--engine", "ray").code == 0

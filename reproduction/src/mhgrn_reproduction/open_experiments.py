@@ -10,8 +10,12 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from mhgrn.config import Config
+from mhgrn.engines import Engine, Work
+from mhgrn.engines.engine import Context, Item, place_on_nodes
+from mhgrn.engines.worker import check_same
 from mhgrn.errors import UserError, did_you_mean
 from mhgrn.io.fingerprint import fingerprint
+from mhgrn.io.locks import locked
 from mhgrn.io.markers import write_json
 from mhgrn.progress import say
 from mhgrn.settings import as_yaml
@@ -104,8 +108,43 @@ class Place(NamedTuple):
     results: Path  # of this experiment
 
 
+class OpenCell(NamedTuple):
+    """A system of an experiment with a seed, on given questions."""
+
+    experiment: OpenExperiment
+    name: str  # of the system
+    seed: int
+    tasks: Mapping[str, OpenTask]
+    changes: Sequence[str]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}:{self.seed}"
+
+    @property
+    def configs(self) -> dict[str, Config]:
+        """The settings of its runs."""
+        runs = self.experiment.systems[self.name].runs
+        return {of: self.experiment.config(settings, self.seed, self.changes) for of, settings in runs.items()}
+
+    @property
+    def key(self) -> str:
+        """The same for cells of the same settings and data."""
+        identities = {of: config.identity() for of, config in self.configs.items()}
+        data = {of: task.fingerprint for of, task in self.tasks.items()}
+        return fingerprint(identities, self.experiment.systems[self.name].measure, data)
+
+    def file(self, results: Path) -> Path:
+        return results / "cells" / f"{self.name}.{self.seed}.json"
+
+
 def run_experiment(
-    name: str, place: Place, seeds: int = 4, systems: Sequence[str] | None = None, changes: Sequence[str] = ()
+    name: str,
+    place: Place,
+    seeds: int = 4,
+    systems: Sequence[str] | None = None,
+    changes: Sequence[str] = (),
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
     """Run the cells of an experiment that have no result yet, and make its table from all results.
 
@@ -115,52 +154,105 @@ def run_experiment(
         seeds: The number of seeds of each system.
         systems: The systems to run. None: all that are not optional.
         changes: Settings for all runs, as ``--set`` takes them.
+        engine: Where the runs are trained, of :func:`mhgrn.engines.engine_named`. None: in this process.
     """
     experiment = OpenExperiment.named(name)
     tasks: dict[str, dict[str, OpenTask]] = {}
+    cells: list[OpenCell] = []
     for system_name in experiment.pick(systems):
         system = experiment.systems[system_name]
         if system.graph not in tasks:
             tasks[system.graph] = open_tasks(experiment.data, place.sources, system.graph)
         for seed in range(seeds if system.measure is None else 1):
-            _run_cell(experiment, system_name, seed, tasks[system.graph], place, changes)
+            cell = OpenCell(experiment, system_name, seed, tasks[system.graph], changes)
+            path = cell.file(place.results)
+            if not path.is_file() or read_cell(path)["key"] != cell.key:
+                cells.append(cell)
+    if engine is None:
+        for cell in cells:
+            _start(cell)
+            _save(cell, place.results, _result(cell, place.sources.work))
+    elif cells:
+        _run_on(engine, name, cells, place)
     return open_table(experiment, place.results, changes)
 
 
-def _run_cell(
-    experiment: OpenExperiment, name: str, seed: int, tasks: Mapping[str, OpenTask], place: Place, changes: Sequence[str]
-) -> None:
-    """Train and test the runs of a system with one seed, unless there is a result of the same settings and data."""
-    system, path = experiment.systems[name], place.results / "cells" / f"{name}.{seed}.json"
-    used = {of: experiment.config(settings, seed, changes) for of, settings in system.runs.items()}
-    identities = {of: config.identity() for of, config in used.items()}
-    key = fingerprint(identities, system.measure, {of: task.fingerprint for of, task in tasks.items()})
-    if path.is_file() and (found := read_cell(path))["key"] == key:
-        return
-    say(f"{experiment.name}, {name}, seed {seed} …")
-    began = time.perf_counter()
+def _start(cell: OpenCell) -> None:
+    say(f"{cell.experiment.name}, {cell.name}, seed {cell.seed} …")
+
+
+def _save(cell: OpenCell, results: Path, result: dict[str, Any]) -> None:
+    cell.file(results).parent.mkdir(parents=True, exist_ok=True)
+    write_json(cell.file(results), result)
+
+
+def _run_on(engine: Engine, name: str, cells: Sequence[OpenCell], place: Place) -> None:
+    """Run cells on the nodes of a cluster. Runs are in the work folder, which all nodes share."""
+    import torch
+
+    sources = place.sources
+    sources.work.mkdir(parents=True, exist_ok=True)
+    context = {
+        "experiment": name,
+        "sources": [None if path is None else place_on_nodes(path) for path in (sources.data, sources.work, sources.kg)],
+        "changes": list(cells[0].changes),
+    }
+    parts = [[{"id": cell.title, "system": cell.name, "seed": cell.seed, "key": cell.key}] for cell in cells]
+    threads = max(config.training.threads or torch.get_num_threads() for cell in cells for config in cell.configs.values())
+    failed: dict[str, str] = {}
+    with engine.session(place.results / "cells") as session:
+        work = Work(result_of_cell, context, parts, threads, "runs", is_kept=False)
+        for number, outcome in session.as_finished(work, lambda number: _start(cells[number])):
+            failed |= outcome.failed
+            result = {} if outcome.result is None else json.loads(outcome.result)
+            if "error" in result:
+                failed[cells[number].title] = result["error"]
+            elif result:
+                _save(cells[number], place.results, result)
+    for failing, reason in failed.items():
+        raise UserError(f"{failing}: {reason} Finished runs are stored; the same command tries the rest again.")
+
+
+def result_of_cell(context: Context, items: list[Item]) -> bytes:
+    """The result of a cell in a worker of an engine, as JSON, or its error."""
+    (item,) = items
+    experiment = OpenExperiment.named(context["experiment"])
+    sources = Sources(*(None if path is None else Path(path) for path in context["sources"]))  # type: ignore[arg-type]
+    if not sources.work.is_dir():
+        raise UserError(f"{sources.work} does not exist; name a folder that all nodes share with --work.")
+    tasks = open_tasks(experiment.data, sources, experiment.systems[item["system"]].graph)
+    cell = OpenCell(experiment, item["system"], item["seed"], tasks, context["changes"])
+    check_same(f"the data in {sources.work}", {"questions": cell.key}, {"questions": item["key"]})
+    try:
+        result = _result(cell, sources.work)
+    except UserError as error:  # other cells continue
+        result = {"error": str(error)}
+    return json.dumps(result).encode()
+
+
+def _result(cell: OpenCell, work: Path) -> dict[str, Any]:
+    """Train and test the runs of a system with one seed."""
+    began, system, used = time.perf_counter(), cell.experiment.systems[cell.name], cell.configs
     tests: dict[str, dict[str, float]] = {}
     epochs: dict[str, int] = {}
     if system.measure is not None:
-        (task,) = tasks.values()
+        (task,) = cell.tasks.values()
         tests = {label: measured(system.measure, data, split) for label, (data, split) in task.tests.items()}
     for of, config in used.items():
-        run = _trained(tasks[of], config, place.sources.work / "open" / "runs")
+        run = _trained(cell.tasks[of], config, work / "open" / "runs")
         epochs[of] = run.about["metrics"]["epoch"]
-        tests |= {label: _tested(run, *test) for label, test in tasks[of].tests.items()}
-    found = {
+        tests |= {label: _tested(run, *test) for label, test in cell.tasks[of].tests.items()}
+    return {
         "format": FORMAT,
-        "system": name,
-        "seed": seed,
-        "key": key,
+        "system": cell.name,
+        "seed": cell.seed,
+        "key": cell.key,
         "tests": tests,
         "best_epoch": epochs,
         "seconds": round(time.perf_counter() - began, 1),
         "config": {of: config.used() for of, config in used.items()},
         **made(),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, found)
 
 
 def _trained(task: OpenTask, config: Config, runs: Path) -> "OpenRun":
@@ -171,10 +263,10 @@ def _trained(task: OpenTask, config: Config, runs: Path) -> "OpenRun":
 
     folder = runs / fingerprint(config.identity(), task.data.fingerprint)[:16]
     graph = task.data.load_graph()
-    if (folder / MARKER).is_file() and read_about(folder).get("finished"):
-        return OpenRun.load(folder, graph.folder)
-    runs.mkdir(parents=True, exist_ok=True)
-    return train_open(task.data, config, folder, graph)
+    with locked(runs / f".{folder.name}.lock", wait=True):  # several systems share runs
+        if (folder / MARKER).is_file() and read_about(folder).get("finished"):
+            return OpenRun.load(folder, graph.folder)
+        return train_open(task.data, config, folder, graph)
 
 
 def _tested(run: "OpenRun", data: Any, split: str) -> dict[str, float]:

@@ -375,13 +375,16 @@ def _open_command(name: str) -> Callable[..., None]:
         results: Results = RESULTS,
         work: Work = None,
         kg: Kg = None,
+        engine: EngineName = "local",
+        address: Address = None,
         as_json: AsJson = False,
     ) -> None:
+        from mhgrn.engines import engine_named
         from mhgrn_reproduction.open_experiments import Place, run_experiment
 
         names = [part.strip() for part in systems.split(",") if part.strip()] if systems is not None else None
-        place = Place(_sources(data, work, kg), results / name)
-        _print_result(run_experiment(name, place, seeds, names, settings or []), results / name, as_json)
+        place, mapped = Place(_sources(data, work, kg), results / name), engine_named(engine, address)
+        _print_result(run_experiment(name, place, seeds, names, settings or [], mapped), results / name, as_json)
 
     return run
 

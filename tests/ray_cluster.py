@@ -32,6 +32,7 @@ def cluster_of(nodes: int, **head: Any) -> Iterator[Any]:
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [before.get("PYTHONPATH")])])
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    os.environ |= {"RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "300"}
     os.environ |= {"RAY_worker_niceness": "0"}  # by default workers wait for everything else on the machine
     cluster = Cluster(initialize_head=True, head_node_args=NODE | FEW | head)
     try:

@@ -68,7 +68,8 @@ def connected(address: str) -> Iterator[Any]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, OverflowError, ValueError, RuntimeError, ImportError) as error:
         advice = "Start one with `ray start --head`, or name its address with --address."
-        raise UserError(f"no Ray cluster at {shown(address)} ({shown(str(error))}). {advice}") from None
+        reason = shown((str(error).strip().splitlines() or [type(error).__name__])[-1])  # a server sends its traceback
+        raise UserError(f"no Ray cluster at {shown(address)} ({reason}). {advice}") from None
     try:
         yield ray
     finally:

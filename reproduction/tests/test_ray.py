@@ -2,6 +2,10 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +71,23 @@ def test_a_run_that_fails_leaves_the_others_alone(finished: Request, fresh: Requ
         reproduce(fresh)
     assert cells(fresh) == {name: result for name, result in cells(finished).items() if name != "mhgrn.0.json"}
     shutil.rmtree(folder)
+    reproduce(fresh)
+    assert cells(fresh) == cells(finished)
+
+
+def test_an_interrupted_experiment_resumes(cluster: Any, finished: Request, fresh: Request) -> None:
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from mhgrn.cli import main; main()"
+    places = ("--data", fresh.sources.data, "--work", fresh.sources.work, "--results", fresh.results)
+    words = ("reproduce", "run", fresh.name, "--seeds", "2", *places, "--engine", "ray", "--address", cluster.address)
+    child = subprocess.Popen([sys.executable, "-c", start, *map(str, words)], stderr=subprocess.PIPE, text=True)
+    while child.poll() is None and not list((fresh.folder / "cells").glob("*.json")):
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    said = child.communicate()[1]
+    assert child.returncode == 130, said
+    assert "of 6 runs are done and stored; the same command resumes the rest." in said
+    before = cells(fresh)
+    assert 0 < len(before) < 6
     reproduce(fresh)
     assert cells(fresh) == cells(finished)
 

@@ -263,7 +263,7 @@ def _trained(task: OpenTask, config: Config, runs: Path) -> "OpenRun":
 
     folder = runs / fingerprint(config.identity(), task.data.fingerprint)[:16]
     graph = task.data.load_graph()
-    with locked(runs / f".{folder.name}.lock", wait=True):  # several systems share runs
+    with locked(runs / f".{folder.name}.cell.lock", wait=True):  # several systems share runs
         if (folder / MARKER).is_file() and read_about(folder).get("finished"):
             return OpenRun.load(folder, graph.folder)
         return train_open(task.data, config, folder, graph)

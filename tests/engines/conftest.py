@@ -1,4 +1,4 @@
-"""One cluster of two nodes for all tests of this folder that need no cluster of their own."""
+"""A cluster of two nodes for all tests of a module. A process can be connected to one cluster at a time."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from ray_cluster import cluster_of
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
     if not hasattr(os, "fork"):

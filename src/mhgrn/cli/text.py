@@ -117,6 +117,13 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    questions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Questions with answers to train on too: a file, or the training split of a dataset. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     measure: Annotated[
         Path | None,
         typer.Option(help="Questions to measure the encoder with, before and after tuning.", show_default=False),
@@ -149,6 +156,7 @@ def tune(
     loaded = KnowledgeGraph.load(graph)
     without = [question for path in without_questions or () for question in _all_questions(path)]
     asked = _questions(measure, None, "dev", None) if measure is not None else []
+    labeled = [question for path in questions or () for question in _questions(path, None, "train", None)]
     options = TuneOptions(
         encoder=encoder,
         train=train,
@@ -161,7 +169,7 @@ def tune(
         distill=distill,
         pairs=PairOptions(seed=seed),
     )
-    tuned = tune_encoder(loaded, output, options, without, asked, force, allow_download, allow_pickle)
+    tuned = tune_encoder(loaded, output, options, without, asked, force, allow_download, allow_pickle, labeled)
     if as_json:
         show_json(
             {"encoder": str(output), "steps": tuned.steps}

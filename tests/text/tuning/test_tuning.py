@@ -469,3 +469,32 @@ def test_a_run_with_a_tuned_encoder_can_be_moved(
     run = Run.load(tmp_path / "there" / "run", kg=starter_graph.folder)
     assert run.encoder.folder == (tmp_path / "there" / "tuned")
     assert run.encoder.checksum() == checksum
+
+
+@pytest.mark.parametrize("encoding", ["separate", "pair"])
+def test_questions_with_answers_are_learned(base: Path, graph: KnowledgeGraph, tmp_path: Path, encoding: Any) -> None:
+    """The answer begins with the last letter of the question, which no fact says."""
+    asked = [
+        Question(
+            f"{a}{b}", f"what follows {a} {b}", tuple(f"{letter}{letter}" for letter in "abcdefgh"), answer="abcdefgh".index(b)
+        )
+        for a in "abcdefgh"
+        for b in "abcdefgh"
+    ]
+    chosen = options(base, encoding=encoding, steps=40, batch_size=8, learning_rate=0.02, keep=0.0)
+    measure = asked if encoding == "separate" else []
+    with_questions = tune(graph, tmp_path / "with", chosen, measure=measure, questions=asked)
+    assert json.loads((tmp_path / "with" / MARKER).read_text(encoding="utf-8"))["questions"] == len(asked)
+    if encoding == "separate":
+        without = tune(graph, tmp_path / "without", chosen, measure=measure)
+        assert with_questions.questions is not None
+        assert without.questions is not None
+        assert with_questions.questions[1] > without.questions[1] + 0.3
+
+
+def test_other_questions_with_answers_are_another_tuning(base: Path, graph: KnowledgeGraph, tmp_path: Path) -> None:
+    asked = [Question("q", "where", ("a", "b"), answer=0)]
+    stopped(3, signal.SIGTERM, lambda: tune(graph, tmp_path / "encoder", options(base), questions=asked))
+    with pytest.raises(UserError, match="another questions checksum"):
+        tune(graph, tmp_path / "encoder", options(base), questions=[Question("q", "where", ("a", "b"), answer=1)])
+    assert tune(graph, tmp_path / "encoder", options(base), questions=asked).steps == STEPS

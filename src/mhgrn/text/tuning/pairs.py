@@ -33,7 +33,7 @@ class PairBatch(NamedTuple):
     """Questions, and the names among which each finds its answer."""
 
     questions: list[str]
-    names: list[str]  # distinct
+    names: list[str]
     answer: Ints  # [questions] the right name
     masked: NDArray[np.bool_]  # [questions, names] neither the right answer nor a wrong one
     others: Ints  # [questions, hard] names that were chosen to be hard for each question

@@ -36,6 +36,7 @@ from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tuned import FORMAT, KIND, MARKER, read_about
+from mhgrn.text.tuning.labeled import LabeledPairs, joined
 from mhgrn.text.tuning.pairs import FactPairs, PairBatch, PairOptions, connected_by_questions
 from mhgrn.text.tuning.tunable import WRITTEN, Part, Tunable
 from mhgrn.text.zero_shot import cosine_scores
@@ -62,7 +63,8 @@ class TuneOptions:
         encoding: ``separate`` (questions and names on their own), ``pair``, or ``auto``, as ``text.encoding``.
         steps: The number of steps. None: as many as fit into ``budget``.
         budget: Seconds of training. The time of the first steps decides the number of steps, which a resumed tuning keeps.
-        batch_size: Questions per step.
+        batch_size: Questions about facts per step.
+        labeled: Questions with answers per step, if some are given.
         learning_rate: The highest learning rate. None: by what is trained.
         scale: The similarity is multiplied by this before the softmax.
         keep: The share of the untuned weights in the result: 0 is the tuned encoder, 1 the untuned one.
@@ -81,6 +83,7 @@ class TuneOptions:
     steps: int | None = None
     budget: float = 1800.0
     batch_size: int = 192
+    labeled: int = 64
     learning_rate: float | None = None
     scale: float = 20.0
     keep: float = 0.4
@@ -93,6 +96,7 @@ class TuneOptions:
             "steps": self.steps is not None and self.steps < 1,
             "budget": not 0 < self.budget < math.inf,
             "batch_size": self.batch_size < 2,
+            "labeled": self.labeled < 1,
             "learning_rate": self.learning_rate is not None and not 0 < self.learning_rate < math.inf,
             "scale": not 0 < self.scale < math.inf,
             "keep": not 0 <= self.keep <= 1,
@@ -132,6 +136,7 @@ def tune(
     force: bool = False,
     allow_download: bool = False,
     allow_pickle: bool = False,
+    questions: Sequence[Question] = (),
 ) -> Tuned:
     """Tune a text encoder on the facts of a graph and write it to a folder, which ``text.encoder=FOLDER`` uses.
 
@@ -147,6 +152,7 @@ def tune(
         force: Replace what is in the folder.
         allow_download: Download the text encoder if it is not on this machine.
         allow_pickle: Load a text encoder whose weights are a pickle file, which can run code.
+        questions: Questions with answers to train on too. Each is answered among its own choices.
 
     >>> tune("graph", "encoder", TuneOptions(budget=600))  # doctest: +SKIP
     """
@@ -159,21 +165,24 @@ def tune(
             _check_measurable(encoder, measure)
         excluded = connected_by_questions(graph, without) if without else None
         pairs = FactPairs(graph, options.pairs, excluded)
+        labeled = LabeledPairs(questions, options.pairs.seed) if questions else None
         is_path = encoder.folder is not None and url_of(options.encoder) is None
         base = os.path.abspath(options.encoder) if is_path else options.encoder
+        not_stored = ("steps", "budget", "encoder", *(("labeled",) if labeled is None else ()))
         about = {
             "format": FORMAT,
-            "options": {key: value for key, value in asdict(options).items() if key not in ("steps", "budget", "encoder")},
+            "options": {key: value for key, value in asdict(options).items() if key not in not_stored},
             "graph": graph.fingerprint,
             "facts": len(pairs.facts),
             "left_out": 0 if excluded is None else len(excluded),
+            **({} if labeled is None else {"questions": len(labeled.questions), "questions_checksum": labeled.checksum}),
             "base_checksum": encoder.checksum(),
             "encoding": encoder.encoding,
             "pooling": encoder.pooling,
         }
         places = {"encoder": base, "base": relative_place(encoder.folder, folder) if encoder.folder is not None else None}
         tunable = Tunable(encoder, options.train, base, options.pairs.seed, keeps_untuned=options.distill > 0)
-        return _Tuning(tunable, pairs, options, about, folder, places).run(measure, force)
+        return _Tuning(tunable, pairs, labeled, options, about, folder, places).run(measure, force)
 
 
 class _Tuning:
@@ -181,12 +190,14 @@ class _Tuning:
         self,
         tunable: Tunable,
         pairs: FactPairs,
+        labeled: LabeledPairs | None,
         options: TuneOptions,
         about: dict[str, Any],
         folder: Path,
         places: dict[str, str | None],
     ) -> None:
-        self.tunable, self.pairs, self.options, self.about, self.folder = tunable, pairs, options, about, folder
+        self.tunable, self.pairs, self.labeled = tunable, pairs, labeled
+        self.options, self.about, self.folder = options, about, folder
         self.places = places
         self.encoder = tunable.encoder
         self.optimizer = torch.optim.AdamW(tunable.parameters(), lr=options.rate, weight_decay=0.01)
@@ -289,6 +300,8 @@ class _Tuning:
 
     def _take_step(self) -> float:
         batch = self.pairs.batch(self.step, self.options.batch_size)
+        if self.labeled is not None:
+            batch = joined(batch, self.labeled.batch(self.step, self.options.labeled))
         self.optimizer.zero_grad(set_to_none=True)
         for group in self.optimizer.param_groups:
             group["lr"] = self.options.rate * rate_factor(self.step, self.steps)

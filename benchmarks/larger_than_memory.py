@@ -163,7 +163,10 @@ def with_duckdb(table: Path, folder: Path, memory: str, threads: int) -> dict[st
         columns = "columns={'head': 'VARCHAR', 'relation': 'VARCHAR', 'tail': 'VARCHAR'}"
         read = f"read_csv('{table}', delim='\t', header=false, quote='', escape='', auto_detect=false, {columns})"
         facts = f"SELECT DISTINCT head, tail, relation FROM {read} ORDER BY head, tail, relation"
-        found = database.execute(f"COPY ({facts}) TO '{folder / 'facts.parquet'}' (FORMAT parquet)").fetchone()
+        try:
+            found = database.execute(f"COPY ({facts}) TO '{folder / 'facts.parquet'}' (FORMAT parquet)").fetchone()
+        except duckdb.OutOfMemoryException as error:
+            return {"problem": str(error).partition("\n")[0]}
         assert found is not None
         return {"facts": int(found[0])}
 
@@ -254,10 +257,12 @@ def measured(place: Path, facts: int, options: argparse.Namespace) -> dict[str, 
         bytes_of = "the same bytes" if found["same"] else "OTHER BYTES"
         print(f"    {bytes_of}; bounded memory takes {ratio:.2f} times as long ({cpu:.2f} in processor time)", flush=True)
     if not options.no_duckdb and has_duckdb():
-        found["duckdb"] = watched(place, table, with_duckdb, table, place / "duckdb", options.memory, options.duckdb_threads)
-        print(
-            f"  DuckDB, sorted and distinct only: {found['duckdb']['facts']:,} facts in {shown(found['duckdb'], facts)}", flush=True
-        )
+        outcome = watched(place, table, with_duckdb, table, place / "duckdb", options.memory, options.duckdb_threads)
+        if "problem" in outcome:
+            print(f"  DuckDB, sorted and distinct only: {outcome['problem']} after {outcome['wall']:.0f} s", flush=True)
+        else:
+            found["duckdb"] = outcome
+            print(f"  DuckDB, sorted and distinct only: {outcome['facts']:,} facts in {shown(outcome, facts)}", flush=True)
     return found
 
 

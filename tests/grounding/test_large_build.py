@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,7 +168,9 @@ def test_after_a_kill_the_same_command_gives_the_same_bytes_and_leaves_no_files(
     expected = files(tmp_path / "expected")
     first = tmp_path / "first"
     first.mkdir()
-    code, out = killed_at(0, _with_facts(first, facts))
+    killed_at(0, _with_facts(first, facts))  # also writes compiled code, which is not counted
+    shutil.rmtree(first / "graph")
+    code, out = killed_at(0, first)
     assert code == 0, out
     bounds = json.loads(out)
     assert len(bounds) == 8  # stages, and what comes after them
@@ -303,7 +306,7 @@ print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
 def test_memory_does_not_grow_with_the_number_of_facts(tmp_path: Path) -> None:
-    """Three times as many facts and names take about the same memory: of both, far more than there is room for."""
+    """Four million more facts and two million more names would take 300 MB in memory. Part of the rest is opening the graph."""
     peaks = []
     letters = str.maketrans("0123456789", "bcdfghjklm")
     for facts in (100_000, 2_000_000, 6_000_000):  # the first compiles
@@ -316,4 +319,4 @@ def test_memory_does_not_grow_with_the_number_of_facts(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         peaks.append(1024 * int(done.stdout))
-    assert peaks[2] < 1.15 * peaks[1], peaks
+    assert peaks[2] < peaks[1] + 100_000_000, peaks

@@ -172,17 +172,17 @@ class RaySession:
         return processors, max(1, sum(count // processors for count in free))
 
     def cancel(self) -> None:
-        """End all tasks in flight. They get a moment to store what they can resume from."""
+        """End all tasks in flight. They get a moment to store what they can resume from.
+
+        They are not killed here: Ray 2.60 aborts the process that kills a task which is just ending. Tasks that do not listen end
+        with the connection.
+        """
         flying, self._flying = list(self._flying), {}
-        if not flying:
-            return
         with suppress(Exception):  # the cluster may be gone
             for reference in flying:
                 self.ray.cancel(reference, force=False)
-            self.ray.wait(flying, num_returns=len(flying), timeout=GRACE)
-        for reference in flying:
-            with suppress(Exception):
-                self.ray.cancel(reference, force=True)
+            if flying:
+                self.ray.wait(flying, num_returns=len(flying), timeout=GRACE)
 
     def _outcome(self, reference: Any, part: _Part) -> Outcome:
         errors = self.ray.exceptions

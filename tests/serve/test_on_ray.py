@@ -76,7 +76,7 @@ def metric(client: Client, name: str) -> float:
     return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name} ")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def two_nodes() -> Iterator[Any]:
     with cluster_of(2) as cluster:
         yield cluster

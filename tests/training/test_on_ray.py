@@ -84,7 +84,7 @@ def check_equal(run: Path, expected: Path) -> None:
     assert {path.name for path in run.parent.iterdir()} <= {run.name, f"{run.name}.yaml"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def cluster() -> Iterator[Any]:
     """Three nodes. The first one has no processors: the workers are on the two others."""
     with cluster_of(3, num_cpus=0) as cluster:

@@ -64,6 +64,19 @@ def test_batches_and_shared_prompts_do_not_change_likelihoods(model: CausalModel
             assert one.total == pytest.approx(total, abs=1e-3)
 
 
+def test_prompts_that_are_read_together_do_not_change_likelihoods(model: CausalModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROMPTS", 3)
+    monkeypatch.setattr(module, "BATCH", 4)
+    asked = [("who sits?", ("a child", "it", "x")), ("", ("a desk", "y")), ("who sat?", ("x",)), ("why?", ("a", "b c d e f"))]
+    asked += [("who eats?"[:length], ("a cake", "x" * length)) for length in range(1, 9)] * 2
+    for (prompt, choices), found in zip(asked, model.log_likelihoods_of(asked), strict=True):
+        assert found == [(pytest.approx(total, abs=1e-3), tokens) for total, tokens in model.log_likelihoods(prompt, choices)]
+        if prompt:
+            assert found == [
+                (pytest.approx(total, abs=1e-3), tokens) for total, tokens in (naive(model, prompt, c) for c in choices)
+            ]
+
+
 def test_an_empty_prompt(model: CausalModel) -> None:
     (one,) = model.log_likelihoods("", ["a desk"])
     total, tokens = naive(model, "", "a desk") if model.tokenizer("")["input_ids"] == [] else (one.total, one.tokens)

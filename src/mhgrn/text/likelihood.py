@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -30,7 +30,9 @@ from mhgrn.text.settings import QUESTION, LikelihoodSettings
 from mhgrn.text.tokenizer import SharedTokenizer
 
 BATCH = 32  # choices that are scored at once
+PROMPTS = 16  # prompts that are read at once
 SAVED = 200  # questions between two writes of a cache
+SHARED = 64  # questions whose prompts may be read together
 SHOWN = 8  # questions that are scored without showing progress
 
 
@@ -74,18 +76,35 @@ class CausalModel:
 
     def log_likelihoods(self, prompt: str, choices: Sequence[str]) -> list[LogLikelihood]:
         """log p(choice | prompt) of several choices; a space separates prompt and choice. The prompt is read once."""
+        return self.log_likelihoods_of([(prompt, choices)])[0]
+
+    def log_likelihoods_of(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[list[LogLikelihood]]:
+        """:meth:`log_likelihoods` of several prompts. Prompts with the same number of tokens are read together."""
+        tokens = [self._tokens(prompt, choices) for prompt, choices in asked]
+        order = sorted(range(len(asked)), key=lambda i: len(tokens[i][0]))
+        found: list[list[LogLikelihood]] = [[] for _ in asked]
+        with torch.inference_mode():
+            for _, group in groupby(order, key=lambda i: len(tokens[i][0])):
+                same = list(group)
+                for start in range(0, len(same), PROMPTS):
+                    part = same[start : start + PROMPTS]
+                    for i, totals in zip(part, self._totals([tokens[i] for i in part]), strict=True):
+                        lengths = map(len, tokens[i][1])
+                        found[i] = [LogLikelihood(total, length) for total, length in zip(totals, lengths, strict=True)]
+        return found
+
+    def _tokens(self, prompt: str, choices: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """The tokens of a prompt and of the choices after it."""
         before = self._without_end(self.tokenizer(prompt)["input_ids"])
         ids = [self._continuation(prompt, before, choice)[: self.max_length // 2] for choice in choices]
         if not before:  # the model needs a token to predict the next one
             token = self.tokenizer
             before = [token.eos_token_id if token.bos_token_id is None else token.bos_token_id]
-        room = self.max_length - max(map(len, ids))
+        room = self.max_length - max(map(len, ids), default=0)
         if len(before) > room:
             first = before[:1] if before[0] in self.tokenizer.all_special_ids else []
             before = first + before[len(first) - room :]
-        with torch.inference_mode():
-            totals = self._totals(before, ids)
-        return [LogLikelihood(total, len(tokens)) for total, tokens in zip(totals, ids, strict=True)]
+        return before, ids
 
     def _continuation(self, prompt: str, before: list[int], choice: str) -> list[int]:
         """The tokens of a choice after a prompt."""
@@ -98,34 +117,42 @@ class CausalModel:
     def _without_end(self, ids: list[int]) -> list[int]:
         return ids[:-1] if ids and ids[-1] == self.tokenizer.eos_token_id else ids
 
-    def _totals(self, before: list[int], choices: list[list[int]]) -> list[float]:
-        """Σ log p of the tokens of each choice after the tokens ``before``."""
-        device = self.model.device
-        out = self.model(input_ids=torch.tensor([before], device=device), use_cache=True, **self._last_only)
-        first = torch.log_softmax(out.logits[0, -1].float(), 0)
-        totals = [float(first[ids[0]]) for ids in choices]
-        longer = [i for i, ids in enumerate(choices) if len(ids) > 1]
+    def _totals(self, asked: Sequence[tuple[list[int], list[list[int]]]]) -> list[list[float]]:
+        """Σ log p of the tokens of each choice after the tokens of its prompt. All prompts have the same number of tokens."""
+        prompts = torch.tensor([before for before, _ in asked], device=self.model.device)  # [prompts, tokens]
+        out = self.model(input_ids=prompts, use_cache=True, **self._last_only)
+        first = torch.log_softmax(out.logits[:, -1].float(), 1)  # [prompts, vocabulary]
+        totals = [[float(log_p[ids[0]]) for ids in choices] for log_p, (_, choices) in zip(first, asked, strict=True)]
+        longer = [(len(ids), row, i) for row, (_, choices) in enumerate(asked) for i, ids in enumerate(choices) if len(ids) > 1]
+        longer.sort()  # choices of similar length need little padding
         cache = getattr(out, "past_key_values", None)
         for start in range(0, len(longer), BATCH):
             part = longer[start : start + BATCH]
-            rows = [torch.tensor(choices[i], device=device) for i in part]
+            rows = torch.tensor([row for _, row, _ in part], device=prompts.device)
+            choices = [torch.tensor(asked[row][1][i], device=prompts.device) for _, row, i in part]
             shared = deepcopy(cache) if start + BATCH < len(longer) else cache
-            for i, rest in zip(part, self._rest(before, rows, shared), strict=True):
-                totals[i] += rest
+            for (_, row, i), rest in zip(part, self._rest(prompts[rows], choices, rows, shared), strict=True):
+                totals[row][i] += rest
         return totals
 
-    def _rest(self, before: list[int], rows: list[Tensor], cache: Any) -> list[float]:
-        """Σ log p of all tokens of each choice but the first, with the states of the prompt if they can be shared."""
-        given = pad_sequence([row[:-1] for row in rows], batch_first=True)
-        target = pad_sequence([row[1:] for row in rows], batch_first=True)
-        real = pad_sequence([torch.ones_like(row[1:]) for row in rows], batch_first=True)
-        prompt = torch.tensor([before], device=given.device).expand(len(rows), -1)
-        mask = torch.cat([torch.ones_like(prompt), real], 1)
-        if hasattr(cache, "batch_repeat_interleave"):
-            cache.batch_repeat_interleave(len(rows))
+    def _rest(self, prompts: Tensor, choices: list[Tensor], rows: Tensor, cache: Any) -> list[float]:
+        """Σ log p of all tokens of each choice but the first, with the states of the prompts if they can be shared.
+
+        Args:
+            prompts: The prompt of each choice, [choices, tokens].
+            choices: The tokens of each choice.
+            rows: The place of each choice's prompt in the cache, [choices].
+            cache: The states of all prompts.
+        """
+        given = pad_sequence([ids[:-1] for ids in choices], batch_first=True)
+        target = pad_sequence([ids[1:] for ids in choices], batch_first=True)
+        real = pad_sequence([torch.ones_like(ids[1:]) for ids in choices], batch_first=True)
+        mask = torch.cat([torch.ones_like(prompts), real], 1)
+        if hasattr(cache, "batch_select_indices"):
+            cache.batch_select_indices(rows)
             logits = self.model(input_ids=given, attention_mask=mask, past_key_values=cache).logits
         else:
-            logits = self.model(input_ids=torch.cat([prompt, given], 1), attention_mask=mask).logits[:, len(before) :]
+            logits = self.model(input_ids=torch.cat([prompts, given], 1), attention_mask=mask).logits[:, prompts.shape[1] :]
         logits = logits.float()
         each = logits.gather(2, target[..., None])[..., 0] - logits.logsumexp(2)
         return [float(total) for total in (each.double() * real).sum(1)]
@@ -189,31 +216,35 @@ def choice_likelihoods(
         for start in track(starts, "scoring choices") if len(starts) > SHOWN else starts:
             part = texts[start : start + BATCH]
             alone |= {text: found.total for text, found in zip(part, model.log_likelihoods(after, part), strict=True)}
+    prompts = [settings.prompt.replace(QUESTION, question.stem) for question in questions]
     scores: list[list[float]] = []
     number = 0
-    for question in track(questions, "scoring questions") if len(questions) > SHOWN else questions:
-        prompt = settings.prompt.replace(QUESTION, question.stem)
+    starts = range(0, len(questions), SHARED)
+    for start in track(starts, "scoring questions") if len(questions) > SHOWN else starts:
+        chosen = range(start, min(start + SHARED, len(questions)))
         if evidence is None:
-            found = model.log_likelihoods(prompt, question.choices)
+            likelihoods = model.log_likelihoods_of([(prompts[i], questions[i].choices) for i in chosen])
         else:
-            before = evidence[number : number + len(question.choices)]
-            found = _with_evidence(model, prompt, question.choices, before)
-        number += len(question.choices)
-        pairs = zip(question.choices, found, strict=True)
-        if settings.measure == "pmi":
-            scores.append([one.total - alone[choice] for choice, one in pairs])
-        else:
-            scores.append([one.total / one.tokens for one in found])
+            likelihoods = []
+            for i in chosen:
+                before = evidence[number : number + len(questions[i].choices)]
+                number += len(before)
+                likelihoods.append(_with_evidence(model, prompts[i], questions[i].choices, before))
+        for i, found in zip(chosen, likelihoods, strict=True):
+            if settings.measure == "pmi":
+                scores.append([one.total - alone[choice] for choice, one in zip(questions[i].choices, found, strict=True)])
+            else:
+                scores.append([one.total / one.tokens for one in found])
     return scores
 
 
 def _with_evidence(model: CausalModel, prompt: str, choices: Sequence[str], evidence: Sequence[str]) -> list[LogLikelihood]:
     """Choices with the same evidence share a prompt."""
-    found: dict[int, LogLikelihood] = {}
-    for text in dict.fromkeys(evidence):
-        same = [i for i, other in enumerate(evidence) if other == text]
-        scored = model.log_likelihoods(f"{text}\n{prompt}" if text else prompt, [choices[i] for i in same])
-        found |= dict(zip(same, scored, strict=True))
+    texts = list(dict.fromkeys(evidence))
+    same = [[i for i, other in enumerate(evidence) if other == text] for text in texts]
+    prompts = [f"{text}\n{prompt}" if text else prompt for text in texts]
+    scored = model.log_likelihoods_of([(one, [choices[i] for i in of]) for one, of in zip(prompts, same, strict=True)])
+    found = {i: one for of, likelihoods in zip(same, scored, strict=True) for i, one in zip(of, likelihoods, strict=True)}
     return [found[i] for i in range(len(choices))]
 
 

@@ -31,8 +31,8 @@ from mhgrn.text.tokenizer import SharedTokenizer
 
 BATCH = 32  # choices that are scored at once
 PROMPTS = 16  # prompts that are read at once
-SAVED = 200  # questions between two writes of a cache
-SHARED = 64  # questions whose prompts may be read together
+SAVED = 512  # questions between two writes of a cache
+SHARED = 256  # questions whose prompts may be read together
 SHOWN = 8  # questions that are scored without showing progress
 
 

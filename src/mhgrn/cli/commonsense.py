@@ -25,16 +25,20 @@ def commonsense(
         ),
     ] = None,
     budget: Annotated[str, typer.Option(help="Time to spend, for example 20m or 1h.")] = "50m",
+    everyday: Annotated[
+        bool,
+        typer.Option("--everyday", help="Also train on the everyday questions of the package; for graphs of everyday facts."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a model from a graph alone: tune the text encoder, make questions from facts, train on them.
 
-    No labelled questions are needed. An interrupted command resumes when it is run again.
+    No labelled questions of your own are needed. An interrupted command resumes when it is run again.
     """
     from mhgrn.progress import seconds_of
     from mhgrn.starter.commonsense import make_commonsense
 
-    run = make_commonsense(graph, output, seconds_of(budget))
+    run = make_commonsense(graph, output, seconds_of(budget), everyday=everyday)
     accuracy = run.about["metrics"]["dev_accuracy"]
     if as_json:
         show_json({"run": str(run.folder), "dev_accuracy": accuracy})

@@ -13,10 +13,12 @@ from mhgrn.io.locks import locked
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
+from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_questions
 from mhgrn.runs import MARKER as RUN
 from mhgrn.runs import Run, read_about
-from mhgrn.starter import COMMONSENSE, HERE, Starter, reweight
+from mhgrn.starter import COMMONSENSE, HERE, TEXT_WEIGHT, Starter, reweight
+from mhgrn.starter.mixture import everyday_questions, read_rows, write_rows
 from mhgrn.subgraphs.prepared import MARKER as PREPARED
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
 from mhgrn.synthesis import SynthesisOptions, synthesize
@@ -28,6 +30,7 @@ TUNING_SHARE = 0.65  # of the time; the rest is for questions and training
 QUESTIONS = SynthesisOptions(
     count=12_000, hops=(1,), distractors="random", combined=0.6, negated=0.15, hide=0.5, split=(0.95, 0.05, 0.0)
 )
+TEXT_WEIGHT_ALONE = 66.0  # of the cosine, without everyday questions; chosen on everyday-dev.jsonl for a model of the starter graph
 TRAINING = {"epochs": 2, "patience": 2, "batch_size": 32, "schedule": "warmup_linear", "learning_rate": 1e-3}
 
 
@@ -50,8 +53,9 @@ def make_commonsense(
     budget: float = 3000.0,
     options: TuneOptions | None = None,
     questions: SynthesisOptions = QUESTIONS,
+    everyday: bool = False,
 ) -> Run:
-    """Make a model that answers everyday questions from a graph. A call that was interrupted is resumed.
+    """Make a model that answers questions from a graph. A call that was interrupted is resumed.
 
     Args:
         graph: The folder of the graph.
@@ -59,6 +63,7 @@ def make_commonsense(
         budget: Seconds to spend, about two thirds of them on the text encoder.
         options: Of the tuning; its budget is a share of ``budget``.
         questions: How questions are made.
+        everyday: Also train on the everyday questions of the starter set: one half in the text encoder, the other in the model.
 
     >>> make_commonsense("build/conceptnet/graph")  # doctest: +SKIP
     """
@@ -72,10 +77,19 @@ def make_commonsense(
         encoder = place / "encoder"
         if not ((encoder / TUNED).is_file() and read_tuning(encoder)["finished"]):
             say("1/4  tuning the text encoder on the graph")
-            tune(own, encoder, replace(options or TuneOptions(), budget=TUNING_SHARE * budget))
+            asked = [Question.from_dict(row) for row in everyday_questions(HERE, "text")] if everyday else []
+            tune(own, encoder, replace(options or TuneOptions(labeled=32), budget=TUNING_SHARE * budget), questions=asked)
+        elif everyday != ("questions" in read_tuning(encoder)):
+            begun = "without" if everyday else "with"
+            raise UserError(
+                f"{place} was begun {begun} everyday questions; use the same options, delete it, or name another folder."
+            )
         if not (place / "prepared" / PREPARED).is_file():
             say("2/4  making questions from the facts of the graph")
             synthesize(own, place / "questions", questions)
+            if everyday:
+                train_questions = place / "questions" / "train.jsonl"
+                write_rows(train_questions, [*read_rows(train_questions), *everyday_questions(HERE, "model")])
             say("3/4  preparing the questions")
             prepare(place / "questions", own, place / "prepared", PrepareOptions())
         run = place / "run"
@@ -85,9 +99,9 @@ def make_commonsense(
             say("4/4  training on the questions")
             config = Starter.config(text={"encoder": str(encoder)}, training=TRAINING)
             trained = train(PreparedData.load(place / "prepared"), config, run, own)
-        if reweight(trained) or trained.calibration is None:
-            everyday = read_questions(HERE / "everyday-dev.jsonl")  # the questions of its own dev are made from the graph
-            calibrate(trained, everyday, device="cpu", source="everyday-dev.jsonl")
+        if reweight(trained, TEXT_WEIGHT if everyday else TEXT_WEIGHT_ALONE) or trained.calibration is None:
+            held_out = read_questions(HERE / "everyday-dev.jsonl")  # the questions of its own dev are made from the graph
+            calibrate(trained, held_out, device="cpu", source="everyday-dev.jsonl")
         return trained
 
 

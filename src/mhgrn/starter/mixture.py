@@ -2,15 +2,16 @@
 
 The hand-written questions have wrong choices that were picked to mislead. A model that sees only those learns to distrust what is
 similar and what is connected. So it also sees the same questions with ordinary wrong choices, the same without the graph's facts
-about the answer, as for an answer that the graph does not know, and questions that are made from the facts of the graph, some of
-which ask for what does not fit.
+about the answer, as for an answer that the graph does not know, questions that are made from the facts of the graph, some of
+which ask for what does not fit, and everyday questions with ordinary wrong choices, written by hand, with and without the graph's
+facts about the answer.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.names import concept_name
@@ -19,6 +20,7 @@ from mhgrn.synthesis import SynthesisOptions, synthesize
 
 Row = dict[str, Any]
 LETTERS = "ABCDE"
+EVERYDAY = "everyday-train.tsv"  # a question, its right answer and three wrong ones on each line
 SYNTHESIZED = SynthesisOptions(count=8_000, distractors="random", hide=0.5, split=(1.0, 0.0, 0.0))
 NEGATED = SynthesisOptions(count=7_000, choices=4, hops=(1,), distractors="random", hide=0.3, negated=1.0, split=(1.0, 0.0, 0.0))
 ISOLATED = 3  # copies of the questions whose answer the graph does not know
@@ -60,14 +62,7 @@ def with_ordinary_choices(rows: Sequence[Row], names: Sequence[str], seed: int, 
                 taken.add(name)
                 choices.append(name)
         random.shuffle(choices)
-        labelled = [{"label": letter, "text": text} for letter, text in zip(LETTERS, choices, strict=True)]
-        made.append(
-            {
-                "id": row["id"] + suffix,
-                "answerKey": LETTERS[choices.index(right)],
-                "question": {"stem": stem, "choices": labelled},
-            }
-        )
+        made.append(_row(row["id"] + suffix, stem, right, choices))
     return made
 
 
@@ -88,6 +83,8 @@ def mixture(source: Path, graph: KnowledgeGraph, folder: Path) -> None:
     asked = {tuple(fact) for row in [*dev, *test] for fact in row["support"]}
     made = [*_synthesized(graph, folder, SYNTHESIZED), *_negated(graph, folder)]
     rows += [row for row in made if not any(_spaced(fact) in asked for fact in row["made_from"]["facts"])]
+    everyday = everyday_questions(source, "model")
+    rows += [*everyday, *(row | {"id": f"{row['id']}-unknown", "hide": _facts_about(graph, answer_of(row))} for row in everyday)]
     write_rows(folder / "train.jsonl", rows)
     write_rows(folder / "dev.jsonl", [*dev, *ordinary(dev, train, "dev")])
     write_rows(folder / "test.jsonl", test)
@@ -96,6 +93,27 @@ def mixture(source: Path, graph: KnowledgeGraph, folder: Path) -> None:
 def ordinary(rows: Sequence[Row], train: Sequence[Row], split: str) -> list[Row]:
     """The questions of a split with ordinary wrong choices, drawn from all answers of it and of the training questions."""
     return with_ordinary_choices(rows, sorted(set(map(answer_of, [*rows, *train]))), {"dev": 99, "test": 98}[split], "-ordinary")
+
+
+def everyday_questions(source: Path, use: Literal["text", "model"]) -> list[Row]:
+    """One half of the everyday training questions, their choices shuffled: the text encoder and the model do not share questions.
+
+    Args:
+        source: The folder of the hand-written questions.
+        use: What the questions train.
+    """
+    rows = []
+    for number, line in enumerate((source / EVERYDAY).read_text(encoding="utf-8").splitlines()[1:], 1):
+        if (number % 2 == 0) == (use == "model"):
+            stem, right, *wrong = line.split("\t")
+            choices = Random(number).sample([right, *wrong], 1 + len(wrong))
+            rows.append(_row(f"everyday-train-{number}", stem, right, choices))
+    return rows
+
+
+def _row(name: str, stem: str, right: str, choices: Sequence[str]) -> Row:
+    labeled = [{"label": letter, "text": text} for letter, text in zip(LETTERS, choices, strict=False)]
+    return {"id": name, "answerKey": LETTERS[choices.index(right)], "question": {"stem": stem, "choices": labeled}}
 
 
 def _facts_about(graph: KnowledgeGraph, name: str) -> list[list[str]]:

@@ -17,7 +17,7 @@ from mhgrn.starter.mixture import everyday_questions
 from mhgrn.text.tuning import TuneOptions, tune
 
 KEPT = (MARKER, CONFIG, WEIGHTS, CALIBRATION)
-TUNING = TuneOptions(train="lora", steps=450, batch_size=160, labeled=32, keep=0.3)
+TUNING = TuneOptions(train="lora", steps=400, batch_size=160, labeled=32, keep=0.3)
 
 
 def ship(package: Path) -> None:

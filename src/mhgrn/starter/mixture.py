@@ -3,7 +3,7 @@
 The hand-written questions have wrong choices that were picked to mislead. A model that sees only those learns to distrust what is
 similar and what is connected. So it also sees the same questions with ordinary wrong choices, the same without the graph's facts
 about the answer, as for an answer that the graph does not know, questions that are made from the facts of the graph, some of
-which ask for what does not fit, and everyday questions with ordinary wrong choices, written by hand, with and without the graph's
+which ask for what does not fit, and written everyday questions with ordinary wrong choices, with and without the graph's
 facts about the answer.
 """
 

@@ -28,9 +28,9 @@ conceptnet: $(READY)  ## build a graph from half a million ConceptNet facts and 
 	$(BIN)/mhgrn fetch conceptnet-subset --with wordnet --to build/conceptnet
 	$(BIN)/mhgrn kg build build/conceptnet/conceptnet-subset.tsv.gz build/conceptnet/wordnet.tsv.gz --schema conceptnet -o build/conceptnet/graph --force
 
-commonsense: $(READY)  ## make a model from that graph, for `mhgrn ask commonsense`; resumable
+commonsense: $(READY)  ## make a model from that graph alone, for `mhgrn ask commonsense`; resumable
 	@test -f build/conceptnet/graph/graph.json || $(MAKE) conceptnet
-	$(BIN)/mhgrn commonsense build/conceptnet/graph --everyday
+	$(BIN)/mhgrn commonsense build/conceptnet/graph
 
 starter-model: $(READY)  ## train the built-in model again and put it into the package
 	$(BIN)/python -m mhgrn.starter

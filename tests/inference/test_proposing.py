@@ -53,7 +53,7 @@ def test_the_question_word_decides_which_relation_counts(qa):
 
 def test_proposals_are_ranked_and_every_answer_has_paths(qa):
     answer = qa.ask("Where would a child sit at a desk?", n=5)
-    assert answer.choice == "classroom"
+    assert answer.choice in ("classroom", "schoolroom")
     assert [share for _, share, _ in answer.ranking] == sorted(answer.probabilities.values(), reverse=True)
     assert all(paths for _, _, paths in answer.ranking)
     for _, _, paths in answer.ranking:

@@ -255,3 +255,20 @@ def test_zero_shot(tmp_path: Path, here: Command) -> None:
     assert "--prompt is for --measure length or pmi" in refused.err
     refused = here("text", "score", file, "--model", place, "--prompt", "x")
     assert "should contain {question} once" in refused.err
+
+
+def test_bfloat16_changes_likelihoods_little(tmp_path: Path) -> None:
+    folder = letter_decoder(tmp_path, "llama")
+    exact, rounded = (CausalModel(folder, precision=precision) for precision in ("float32", "bfloat16"))
+    assert rounded.weights_fingerprint() == exact.weights_fingerprint()
+    for question in QUESTIONS:
+        for one, other in zip(*(m.log_likelihoods(question.stem, question.choices) for m in (exact, rounded)), strict=True):
+            assert one.tokens == other.tokens
+            assert other.total == pytest.approx(one.total, rel=0.03, abs=0.1)
+
+
+def test_the_precision_is_part_of_the_identity_if_it_is_not_the_default(model: CausalModel) -> None:
+    identities = [
+        Likelihood(LikelihoodSettings(precision=precision), weights="w").identity() for precision in ("float32", "bfloat16")
+    ]
+    assert [one.get("precision") for one in identities] == [None, "bfloat16"]

@@ -9,7 +9,7 @@ from copy import deepcopy
 from itertools import accumulate, groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,6 +43,18 @@ class LogLikelihood(NamedTuple):
     tokens: int  # of the choice
 
 
+class _FlatHead(torch.nn.Module):
+    """The layer of the logits, with one dimension for all tokens: for some inputs of three dimensions, torch copies the weights."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.head(states.flatten(0, -2))
+        return logits.view(*states.shape[:-1], -1)
+
+
 class CausalModel:
     """A causal language model that gives likelihoods of texts.
 
@@ -51,12 +63,20 @@ class CausalModel:
         allow_download: Download a hub model that is not on this machine. Otherwise the network is never used.
         allow_pickle: Load ``.bin`` weights if there are no safetensors. Pickle files can run code.
         max_length: The longest input in tokens. The beginning of a longer prompt is cut off.
+        precision: In which the model computes: ``float32`` or ``bfloat16``.
 
     >>> CausalModel("smollm2").log_likelihoods("Paris is the capital of", ["France", "Spain"])  # doctest: +SKIP
     [LogLikelihood(total=-2.671, tokens=1), LogLikelihood(total=-3.752, tokens=1)]
     """
 
-    def __init__(self, where: str | Path, allow_download: bool = False, allow_pickle: bool = False, max_length: int = 256) -> None:
+    def __init__(
+        self,
+        where: str | Path,
+        allow_download: bool = False,
+        allow_pickle: bool = False,
+        max_length: int = 256,
+        precision: Literal["float32", "bfloat16"] = "float32",
+    ) -> None:
         self.name, self.max_length = str(where), max_length
         pretrained = load_pretrained(_place(self.name), self.name, allow_download, allow_pickle, scores_tokens=True)
         self.tokenizer, self.model, self._config = SharedTokenizer(pretrained.tokenizer), pretrained.model, pretrained.config
@@ -64,10 +84,17 @@ class CausalModel:
         positions = getattr(self.model.config, "max_position_embeddings", None)
         if positions is not None and max_length > positions:
             raise UserError(f"likelihood.max_length={max_length}: {self.name} reads at most {positions} tokens.")
+        self._fingerprint = self._fingerprint_weights()  # before they are converted
+        self.model.to(getattr(torch, precision))
+        if (head := self.model.get_output_embeddings()) is not None:
+            self.model.set_output_embeddings(_FlatHead(head))
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(self.model.forward).parameters else {}
 
     def weights_fingerprint(self) -> str:
         """A fingerprint of the settings and of a part of the weights of the model."""
+        return self._fingerprint
+
+    def _fingerprint_weights(self) -> str:
         digest = hashlib.sha256(json.dumps(self._config, sort_keys=True, default=str).encode())
         for name, parameter in sorted(self.model.named_parameters()):
             digest.update(name.encode())
@@ -291,7 +318,9 @@ class Likelihood:
     def model(self) -> CausalModel:
         with self._lock:
             if self._model is None:
-                model = CausalModel(self._where, *self._access, max_length=self.settings.max_length)
+                model = CausalModel(
+                    self._where, *self._access, max_length=self.settings.max_length, precision=self.settings.precision
+                )
                 if self._weights not in (None, model.weights_fingerprint()):
                     raise UserError(
                         f"the run was trained with other weights of the language model than those of {self._where}; put the"
@@ -315,7 +344,8 @@ class Likelihood:
 
     def identity(self) -> dict[str, Any]:
         """What determines the likelihoods."""
-        used = self.settings.model_dump(exclude={"model", "initial_weight"})
+        default = {"precision"} if self.settings.precision == "float32" else set()  # older caches do not name it
+        used = self.settings.model_dump(exclude={"model", "initial_weight"} | default)
         return {"weights": self.weights, **used}
 
     def evidence(self, subgraphs: Iterable[Subgraph], graph: KnowledgeGraph) -> list[str] | None:

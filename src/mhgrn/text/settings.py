@@ -49,6 +49,9 @@ class LikelihoodSettings(Settings):
     prompt: str = Field("Question: {question}\nAnswer:", description="the text before the choice; {question} is the question")
     evidence: int = Field(0, ge=0, le=100, description="facts between question and choice that stand before the prompt; 0: none")
     max_length: int = Field(256, ge=16, le=1_000_000, description="longest input in tokens; the beginning of longer ones is cut")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="in which the language model computes; bfloat16 is faster on processors with instructions for it"
+    )
     initial_weight: float = Field(1.0, description="of the standardized likelihood in the score; it is trained")
 
     @field_validator("prompt")

@@ -2,14 +2,16 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from harness import Command, Project, Refused
 
-from mhgrn.calibration import Calibration
+from mhgrn.calibration import Calibration, sure_from
 from mhgrn.errors import UserError
 from mhgrn.inference import QuestionAnswerer
+from mhgrn.questions.reading import read_questions
 from mhgrn.runs import Run
 from mhgrn.starter import HERE
 from mhgrn.training.evaluation import evaluate
@@ -85,6 +87,34 @@ def test_an_answer_says_when_it_is_not_sure(own: Project) -> None:
     with pytest.raises(UserError, match="is not calibrated, so it has no coverage; run `mhgrn calibrate "):
         QuestionAnswerer(run).ask(*ASKED, coverage=0.9)
     assert "not calibrated" in QuestionAnswerer(run).ask(*ASKED, abstain_below=0.5).notes[0]
+
+
+def test_a_run_stores_the_least_confidence_of_a_sure_answer(own: Project, here: Command) -> None:
+    file = own.questions / "test.jsonl"
+    questions = list(read_questions(file))
+    run = Run.load(own.run)
+    before = run.calibration
+    try:
+        done = here("calibrate", own.run, "--questions", file, "--accuracy", "0.9")
+        assert done.code == 0, done.err
+        run = Run.load(own.run)
+        assert run.calibration is not None
+        least = run.calibration.abstain_below
+        assert (f"answers below {least:.0%} say" if least else "no confidence from which on 90%") in done.out
+        qa = QuestionAnswerer(run)
+        answers = list(qa.ask_many(questions))
+        right = [
+            answer.choice == question.choices[question.answer or 0] for answer, question in zip(answers, questions, strict=True)
+        ]
+        assert least == sure_from([answer.confidence for answer in answers], right, 0.9)
+        run.calibration = replace(run.calibration, abstain_below=0.999)
+        qa = QuestionAnswerer(run)
+        assert qa.ask(*ASKED).abstained
+        assert not qa.ask(*ASKED, abstain_below=0).abstained
+        assert not qa.ask(*ASKED, abstain_below=0.01).abstained
+    finally:
+        assert before is not None
+        before.save(own.run)
 
 
 def test_predictions_have_columns_for_it(own: Project, here: Command, tmp_path: Path) -> None:

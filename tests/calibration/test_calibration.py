@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhgrn.calibration import Calibration, Reliability, RiskCoverage, conformal_threshold, fit, fit_temperature, measure, softmax
+from mhgrn.calibration import (
+    Calibration,
+    Reliability,
+    RiskCoverage,
+    conformal_threshold,
+    fit,
+    fit_temperature,
+    measure,
+    softmax,
+    sure_from,
+)
 from mhgrn.calibration.stored import FEWEST, MOST
 from mhgrn.errors import UserError
 from mhgrn.scoring import best_choice
@@ -132,3 +142,27 @@ def test_what_is_stored_is_read_again_and_checked(tmp_path: Path) -> None:
 
 def test_the_file_stays_small() -> None:
     assert len(fit([[1.0, 0.0]] * (MOST + 5), [0] * (MOST + 5), "dev").scores) == MOST
+
+
+@given(st.lists(st.tuples(st.floats(0.2, 1.0), st.booleans()), min_size=1, max_size=30), st.floats(0.5, 0.99))
+def test_the_least_sure_confidence(answers: list[tuple[float, bool]], accuracy: float) -> None:
+    found = sure_from([confidence for confidence, _ in answers], [right for _, right in answers], accuracy)
+
+    def reached(least: float) -> bool:
+        given_answers = [right for confidence, right in answers if confidence >= least]
+        return bool(given_answers) and sum(given_answers) >= accuracy * len(given_answers)
+
+    thresholds = [k / 100 for k in range(1, 100)]
+    assert found == next((least for least in thresholds if reached(least)), None)
+
+
+def test_a_stored_least_confidence_is_checked(tmp_path: Path) -> None:
+    Calibration(1.0, (0.5,), 1, "dev", 0.6).save(tmp_path)
+    path = tmp_path / "calibration.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert Calibration.parse(dict(stored), path).abstain_below == 0.6
+    without = {key: value for key, value in stored.items() if key != "abstain_below"}
+    assert Calibration.parse(without, path).abstain_below is None
+    for wrong in (0, 1.5, "high"):
+        with pytest.raises(UserError, match="is damaged"):
+            Calibration.parse(stored | {"abstain_below": wrong}, path)

@@ -5,7 +5,7 @@ The functions work on the scores or probabilities of questions; they know nothin
 
 from mhgrn.calibration.conformal import conformal_set, conformal_threshold, nonconformity
 from mhgrn.calibration.measures import Reliability, RiskCoverage, measure
-from mhgrn.calibration.stored import CALIBRATION, Calibration, fit
+from mhgrn.calibration.stored import CALIBRATION, Calibration, fit, sure_from
 from mhgrn.calibration.temperature import fit_temperature, softmax
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "measure",
     "nonconformity",
     "softmax",
+    "sure_from",
 ]

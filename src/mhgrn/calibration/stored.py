@@ -29,6 +29,7 @@ class Calibration:
         scores: In ascending order, see :mod:`mhgrn.calibration.conformal`.
         questions: The number of questions that the temperature was fitted on.
         source: Where the questions are from: a split of prepared data, or the name of a file.
+        abstain_below: The least confidence of an answer that is sure enough, if a question names none.
 
     >>> Calibration(1.0, (0.1, 0.2, 0.3, 0.4), 4, "dev").prediction_set([0.2, 0.75, 0.05], best=1, coverage=0.6)
     [1]
@@ -38,6 +39,7 @@ class Calibration:
     scores: tuple[float, ...]
     questions: int
     source: str
+    abstain_below: float | None = None
 
     def prediction_set(self, probabilities: Sequence[float], best: int, coverage: float) -> list[int]:
         """The choices of a question that contain the right one with this probability; see :func:`conformal_set`."""
@@ -60,6 +62,8 @@ class Calibration:
             found = TypeAdapter(cls).validate_python(content)
             if not LOWEST <= found.temperature <= HIGHEST:
                 raise UserError("the temperature is out of range")
+            if found.abstain_below is not None and not 0 < found.abstain_below < 1:
+                raise UserError("abstain_below is not between 0 and 1")
             if not all(0 <= a <= 1 for a in found.scores) or list(found.scores) != sorted(found.scores):
                 raise UserError("the scores are no ascending numbers from 0 to 1")
         except (ValidationError, UserError) as error:
@@ -84,3 +88,19 @@ def fit(scores: Sequence[Sequence[float] | Floats], answers: Sequence[int], sour
     if len(found) > MOST:
         found = np.random.default_rng(0).choice(found, MOST, replace=False).tolist()
     return Calibration(temperature, tuple(sorted(found)), len(scores), source)
+
+
+def sure_from(confidences: Sequence[float], is_right: Sequence[bool], accuracy: float) -> float | None:
+    """The least confidence, in whole per cent, from which on the share of right answers is at least ``accuracy``.
+
+    Returns:
+        A number between 0 and 1. None if the share is lower from every confidence on.
+
+    >>> sure_from([0.3, 0.62, 0.7, 0.9], [False, False, True, True], accuracy=0.9)
+    0.63
+    """
+    for per_cent in range(1, 100):
+        given = [right for confidence, right in zip(confidences, is_right, strict=True) if confidence >= per_cent / 100]
+        if given and sum(given) >= accuracy * len(given):
+            return per_cent / 100
+    return None

@@ -120,7 +120,12 @@ MaxArrows = Annotated[
 ]
 AbstainBelow = Annotated[
     float | None,
-    typer.Option("--abstain-below", metavar="P", help="Say `not sure enough` below this probability.", show_default=False),
+    typer.Option(
+        "--abstain-below",
+        metavar="P",
+        help="Say `not sure enough` below this probability; 0: never. Unset: below that of `mhgrn calibrate --accuracy`, if any.",
+        show_default=False,
+    ),
 ]
 Coverage = Annotated[
     float | None,

@@ -33,6 +33,16 @@ def calibrate(
         typer.Option("--questions", metavar="FILE", help="File of questions with answers to use instead.", show_default=False),
     ] = None,
     dataset: Dataset = None,
+    accuracy: Annotated[
+        float | None,
+        typer.Option(
+            "--accuracy",
+            metavar="P",
+            help="Also store the least confidence from which on this share of the answers is right; less confident answers say that"
+            " they are not sure enough.",
+            show_default=False,
+        ),
+    ] = None,
     kg: RunGraph = None,
     features: RunFeatures = None,
     encoder: RunEncoder = None,
@@ -46,6 +56,7 @@ def calibrate(
     built-in model without --data and --questions, the calibration of the package is restored.
     """
     from mhgrn.errors import UserError
+    from mhgrn.inference.asked import check_probability
     from mhgrn.open.run import OpenRun, is_open_run
     from mhgrn.questions.reading import read_questions
     from mhgrn.runs import Run, find_data
@@ -55,11 +66,14 @@ def calibrate(
         raise UserError("--data and --questions both name questions to calibrate on; leave one out.")
     if dataset is not None and questions is None:
         raise UserError("--dataset says how to read --questions; name their file.")
+    check_probability("--accuracy", accuracy)
     folder = Path(find_run(run))
+    if accuracy is not None and is_open_run(folder):
+        raise UserError("--accuracy is for runs that answer questions with choices.")
     if is_open_run(folder):
         _calibrate_open(OpenRun.load(folder, kg, encoder, allow_download, allow_pickle), data, split, questions, dataset, as_json)
         return
-    if questions is None and data is None and folder == starter_run():
+    if questions is None and data is None and accuracy is None and folder == starter_run():
         found = restore_calibration()
         if as_json:
             show_json({"temperature": found.temperature, "questions": found.questions, "source": found.source})
@@ -70,11 +84,15 @@ def calibrate(
     from mhgrn.training.calibrating import calibrate as fit
 
     loaded = Run.load(folder, kg, features, encoder, allow_download, allow_pickle)
-    result = fit(loaded, asked, split, source=None if questions is None else questions.name)
+    result = fit(loaded, asked, split, source=None if questions is None else questions.name, accuracy=accuracy)
     if as_json:
         show_json(result)
         return
     _show(folder, result, f"accuracy {result['accuracy']:.1%} as before")
+    if result["abstain_below"] is not None:
+        show(f"  answers below {result['abstain_below']:.0%} say that they are not sure enough")
+    elif accuracy is not None:
+        show(f"  no confidence from which on {accuracy:.0%} of the answers are right; no answer says that it is not sure")
 
 
 def _show(folder: Path, result: dict[str, Any], unchanged: str) -> None:

@@ -93,7 +93,7 @@ def predict(
     mapped = engine_named(engine, address)
     if mapped is not None and device != "cpu":
         raise UserError("the nodes of a cluster compute on processors; remove --device, or --engine.")
-    check_probability("--abstain-below", abstain_below)
+    check_probability("--abstain-below", abstain_below or None)
     check_probability("--coverage", coverage)
     check_file_writable(output, force)
     format = predictions_format(output, format)

@@ -37,7 +37,7 @@ from mhgrn.inference.asked import (
     triples,
 )
 from mhgrn.inference.batch import Decoded, Knowledge, Prepared, Read, batched, per_part
-from mhgrn.inference.certainty import calibration_for, certainty_notes, likely_choices
+from mhgrn.inference.certainty import calibration_for, certainty_notes, least_confidence, likely_choices
 from mhgrn.inference.contrast import Contrast, candidates, contrast_of
 from mhgrn.inference.evidence import Evidence
 from mhgrn.inference.evidence_set import evidence_set
@@ -135,7 +135,8 @@ class QuestionAnswerer(Shareable):
             attention: Also return every attention weight.
             subgraph: Also return the question's part of the graph, at most 200 nodes.
             contrast: Also compare the answer with this choice, see :meth:`contrast`.
-            abstain_below: The answer says that it is not sure enough if its probability is lower than this.
+            abstain_below: The answer says that it is not sure enough if its probability is lower than this. None: than the value
+                that is stored with the run, if there is one. 0: never.
             coverage: Also return a set of choices that contains the right one with this probability, for example 0.9. The run must
                 be calibrated, see :func:`mhgrn.calibrate`.
             by: ``"evidence"``: explain the answer by the smallest set of facts that carries it. ``"attention"``: by the best paths
@@ -454,7 +455,7 @@ class QuestionAnswerer(Shareable):
             attention=weights,
             subgraph=view() if asked.subgraph else None,
             contrast=contrast,
-            abstain_below=asked.abstain_below,
+            abstain_below=least_confidence(self.run.calibration, asked),
             coverage=asked.coverage,
             prediction_set=likely_choices(self.run.calibration, asked, names, read.probabilities[q], read.best[q]),
             evidence=decoded.evidence,

@@ -43,7 +43,8 @@ class Asked:
         by: How the answer is explained: ``"evidence"`` or ``"attention"``.
         subgraph: Also return the question's part of the graph.
         contrast: Also compare the answer with this choice.
-        abstain_below: Say "not sure enough" if the answer's probability is lower.
+        abstain_below: Say "not sure enough" if the answer's probability is lower. None: the value that is stored with the run, if
+            there is one. 0: never.
         coverage: Also return a set of choices that contains the right one with this probability.
 
     >>> Asked(Question.asked("Where?", ["sea", "tree"]), without=[["fish", "AtLocation", "sea"]]).without
@@ -65,7 +66,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         check_count("paths", self.paths)
-        check_probability("abstain_below", self.abstain_below)
+        check_probability("abstain_below", self.abstain_below or None)
         check_probability("coverage", self.coverage)
         if self.by not in EXPLAINED_BY:
             raise WrongOption("by", f"by is {shortened(self.by)}; it should be one of {', '.join(EXPLAINED_BY)}.")

@@ -29,6 +29,13 @@ def likely_choices(
     return [names[choice] for choice in calibration.prediction_set(probabilities, best, asked.coverage)]
 
 
+def least_confidence(calibration: Calibration | None, asked: Asked) -> float | None:
+    """The least confidence of an answer that is sure enough: what was asked for, or what is stored with the run."""
+    if asked.abstain_below is not None or calibration is None:
+        return asked.abstain_below
+    return calibration.abstain_below
+
+
 def certainty_notes(calibration: Calibration | None, asked: Asked) -> list[str]:
     if calibration is None:
         return [NOT_CALIBRATED] if asked.abstain_below is not None else []

@@ -66,7 +66,7 @@ class AskedOpen:
         check_count("n", self.n)
         if self.paths != 0:
             check_count("paths", self.paths)
-        check_probability("abstain_below", self.abstain_below)
+        check_probability("abstain_below", self.abstain_below or None)
         check_probability("coverage", self.coverage)
         for name in ("facts", "without"):
             with naming(name):

@@ -201,7 +201,8 @@ def rank_proposed(
     note = f"this run was trained on choices: {len(found.names)} concepts were proposed by walks and text, and scored as choices;"
     note += " both count."
     ranked = Ranking(ranking, len(found.names))
-    return replace(answer, probabilities=dict(order), notes=[note, *answer.notes], ranking=ranked)
+    # a calibration's abstain_below is for questions with a few choices
+    return replace(answer, probabilities=dict(order), notes=[note, *answer.notes], ranking=ranked, abstain_below=abstain_below)
 
 
 def rank_many(qa: "QuestionAnswerer", stems: Sequence[str], **options: Any) -> Iterator[Answer]:

@@ -40,7 +40,9 @@ class AskBody(_Body):
     effects: bool = Field(True, description="compute what the facts do to the answer; false: only where the model looked")
     subgraph: bool = Field(False, description="return the question's part of the graph")
     contrast: Choice | None = Field(None, description="another choice to compare the answer with")
-    abstain_below: float | None = Field(None, gt=0, lt=1, description="least confidence of an answer that is sure enough")
+    abstain_below: float | None = Field(
+        None, ge=0, lt=1, description="least confidence of an answer that is sure enough; null: as stored with the run; 0: none"
+    )
     coverage: float | None = Field(None, gt=0, lt=1, description="return choices that contain the right one with this probability")
     model: Name | None = Field(None, description="name of a served model; null: the first")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mhgrn.calibration import fit, measure, softmax
+from mhgrn.calibration import fit, measure, softmax, sure_from
 from mhgrn.errors import UserError
 from mhgrn.inference import Asked, QuestionAnswerer
 from mhgrn.io.locks import locked
@@ -31,6 +31,7 @@ def calibrate(
     split: str = "dev",
     device: str | torch.device | None = None,
     source: str | None = None,
+    accuracy: float | None = None,
 ) -> dict[str, Any]:
     """Fit the temperature of a run, and store it in the run's folder with the scores that sets of choices need.
 
@@ -43,9 +44,11 @@ def calibrate(
         split: The split of prepared data.
         device: Where the model computes. By default a CUDA device if there is one, otherwise the CPU.
         source: The name that is stored for the questions. By default the split.
+        accuracy: Also store the least confidence from which on this share of the answers is right. Less confident answers then say
+            that they are not sure enough.
 
     Returns:
-        ``temperature``, ``questions`` (their number), ``source``, ``accuracy``, and the measures of
+        ``temperature``, ``questions`` (their number), ``source``, ``accuracy``, ``abstain_below``, and the measures of
         :func:`mhgrn.calibration.measure` ``before`` and ``after``.
 
     >>> calibrate("run", "prepared")["temperature"]  # doctest: +SKIP
@@ -56,11 +59,16 @@ def calibrate(
     data = PreparedData.load(data) if isinstance(data, str | Path) else data
     busy = f"another process is using {run.folder}; wait for it."
     with locked(run.folder.with_name(f".{run.folder.name}.lock"), busy=busy), explaining_memory_errors(run.config):
-        return store_calibration(run, data, split, device or ("cuda" if torch.cuda.is_available() else "cpu"), source)
+        return store_calibration(run, data, split, device or ("cuda" if torch.cuda.is_available() else "cpu"), source, accuracy)
 
 
 def store_calibration(
-    run: Run, data: PreparedData | Iterable[Question], split: str, device: str | torch.device, source: str | None = None
+    run: Run,
+    data: PreparedData | Iterable[Question],
+    split: str,
+    device: str | torch.device,
+    source: str | None = None,
+    accuracy: float | None = None,
 ) -> dict[str, Any]:
     """As :func:`calibrate`, for a caller who has the lock of the run."""
     plain = replace(run, calibration=None)
@@ -75,15 +83,19 @@ def store_calibration(
         scores = _scores(QuestionAnswerer(plain, device), asked)
     answers = [question.answer for question in asked if question.answer is not None]
     found = fit(scores, answers, source or (split if isinstance(data, PreparedData) else "questions"))
-    found.save(run.folder)
-    run.calibration = found
     shares = {name: [softmax(of, by) for of in scores] for name, by in (("before", 1.0), ("after", found.temperature))}
     chosen = [best_choice(of.tolist()) for of in shares["before"]]
+    if accuracy is not None:
+        confidences = [float(of[best]) for of, best in zip(shares["after"], chosen, strict=True)]
+        found = replace(found, abstain_below=sure_from(confidences, list(map(int.__eq__, chosen, answers)), accuracy))
+    found.save(run.folder)
+    run.calibration = found
     return {
         "temperature": found.temperature,
         "questions": found.questions,
         "source": found.source,
         "accuracy": sum(map(int.__eq__, chosen, answers)) / len(answers),
+        "abstain_below": found.abstain_below,
         **{name: measure(of, chosen, answers) for name, of in shares.items()},
     }
 

@@ -25,12 +25,18 @@ export function showAnswer(parent, view, { before, now }, sentence, go, actions)
     h("div", { class: "heading" }, h("h2", { id: "answer-heading" }, "Answer"), actions),
     h("p", { class: "asked" }, now.question),
     h("p", { class: "verdict" }, h("strong", {}, now.choice), ` ${percent(now.probabilities[now.choice])}`),
+    now.abstained && h("p", { class: "unsure" }, `The model is not sure enough: answers below ${wholePercent(now.abstain_below)} are often wrong.`),
     changed && h("p", { class: "turned" }, turned(before.choice, now.choice)),
     bars(now, changed ? before : null, view.choices),
     aboutRanking(now),
     changed && legend(),
     changed && changes(view, sentence, go),
   );
+}
+
+/** @param {number | undefined} share */
+function wholePercent(share) {
+  return `${Math.round(100 * (share ?? 0))}%`;
 }
 
 /** @param {string} before @param {string} now */

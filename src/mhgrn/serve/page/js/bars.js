@@ -25,7 +25,7 @@ export function bars(now, before, order) {
       h(
         "li",
         { class: isAnswer ? "best" : null },
-        h("span", { class: "choice" }, name, isAnswer && h("span", { class: "badge" }, "Answer")),
+        h("span", { class: "choice" }, name, isAnswer && h("span", { class: "badge" }, now.abstained ? "Best guess" : "Answer")),
         h("span", { class: "share" }, percent(share)),
         old !== undefined && track(old, "before"),
         track(share, "now"),

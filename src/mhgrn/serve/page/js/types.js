@@ -15,7 +15,7 @@
  * @typedef {{question: string, choice: string, probabilities: Record<string, number>, paths: Path[],
  *   concepts: {question: string[], choices: Record<string, string[]>}, notes: string[],
  *   masses: Record<string, number> | null, without_graph: number | null, evidence: Evidence | null, subgraph?: Subgraph, contrast?: Contrast | null,
- *   ranking?: Ranking}} Answer
+ *   abstain_below?: number, abstained?: boolean, ranking?: Ranking}} Answer
  * @typedef {{answers: {concept: string, probability: number, paths?: {text: string}[]}[], candidates: number, shared_path?: string,
  *   set?: string[]}} Ranking
  * @typedef {{question: string, choices?: string[], n?: number, facts?: Fact[], without?: Fact[], graph?: boolean, paths?: number,

@@ -506,7 +506,7 @@ def test_facts_may_be_dictionaries(qa: QuestionAnswerer) -> None:
 
 def test_an_answerer_and_an_answer_say_what_they_are(qa: QuestionAnswerer) -> None:
     assert repr(qa).startswith("QuestionAnswerer(run=")
-    assert "graph_encoder='mhgrn', graph of 15,276 concepts" in repr(qa)
+    assert "graph_encoder='mhgrn', graph of 23,993 concepts" in repr(qa)
     answer = Answer("Where?", "sea", {"sea": 0.75, "tree": 0.25}, [], {"question": [], "choices": {}})
     assert repr(answer) == "Answer(question='Where?', choice='sea', probability=0.750)"
 

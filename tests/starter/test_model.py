@@ -49,8 +49,8 @@ def test_it_answers_everyday_questions_at_least_as_well_as_the_untrained_text_en
 
 
 def test_everyday_questions_are_well_formed() -> None:
-    files = [list(read_questions(HERE / f"{name}.jsonl")) for name in ("everyday", "everyday-dev")]
-    assert [len(questions) for questions in files] == [100, 150]
+    files = [list(read_questions(HERE / f"{name}.jsonl")) for name in ("everyday", "everyday-dev", "everyday-close")]
+    assert [len(questions) for questions in files] == [100, 300, 350]
     stems = [question.stem for questions in files for question in questions]
     assert len(set(stems)) == len(stems)
     for questions in files:

@@ -37,6 +37,8 @@ CONFIG = HERE / "starter.yaml"
 RUN, ENCODER = "run", "encoder"  # the trained model and its text encoder, in the package and in the cache
 COMMONSENSE = "commonsense"
 TEXT_WEIGHT = 30.0  # of the cosine against the graph's terms; training leaves it at about 18. Chosen on everyday-dev.jsonl
+EVERYDAY_DEV = "everyday-dev.jsonl"
+SURE = 0.9  # share of right answers among those that are sure enough
 SCALE = 3.0  # all terms of the score are divided by it, so that the fitted temperature is near 1
 # Not in the starter questions.
 NEW_QUESTIONS = (
@@ -147,6 +149,14 @@ def reweight(run: "Run", weight: float = TEXT_WEIGHT) -> bool:
     run.save(run.about["metrics"], text_changed=False)
     seal(run.folder)
     return True
+
+
+def calibrate_on_everyday_questions(run: "Run") -> None:
+    """Calibrate a model on held-out everyday questions, which are more like the questions of users than its own dev questions."""
+    from mhgrn.questions.reading import read_questions
+    from mhgrn.training.calibrating import calibrate
+
+    calibrate(run, read_questions(HERE / EVERYDAY_DEV), device="cpu", source=EVERYDAY_DEV, accuracy=SURE)
 
 
 def restore_calibration() -> Calibration:

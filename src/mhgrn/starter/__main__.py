@@ -12,12 +12,12 @@ from mhgrn.progress import say
 from mhgrn.questions.question import Question
 from mhgrn.questions.reading import read_questions
 from mhgrn.runs import CONFIG, MARKER, WEIGHTS, read_about
-from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, reweight
+from mhgrn.starter import ENCODER, HERE, RUN, Starter, build_graph, calibrate_on_everyday_questions, reweight
 from mhgrn.starter.mixture import everyday_questions
 from mhgrn.text.tuning import TuneOptions, tune
 
 KEPT = (MARKER, CONFIG, WEIGHTS, CALIBRATION)
-TUNING = TuneOptions(train="lora", steps=400, batch_size=160, labeled=32, keep=0.3)
+TUNING = TuneOptions(train="lora", steps=400, batch_size=128, labeled=80, keep=0.3)
 
 
 def ship(package: Path) -> None:
@@ -37,7 +37,6 @@ def make(place: Path) -> None:
     The text encoder is tuned on everyday questions and on the graph, without the facts that connect a dev or test question with one
     of its choices. Then the model is trained on the questions of :mod:`mhgrn.starter.mixture`.
     """
-    from mhgrn.training.calibrating import calibrate
     from mhgrn.training.loop import train, training_threads
 
     asked = [question for split in ("dev", "test") for question in read_questions(HERE / f"{split}.jsonl")]
@@ -48,7 +47,7 @@ def make(place: Path) -> None:
         config = starter.config(text={"encoder": str(place / ENCODER)})
         trained = train(starter.data, config, place / RUN, starter.graph)
         reweight(trained)
-        calibrate(trained, starter.data, device="cpu")
+        calibrate_on_everyday_questions(trained)
 
 
 def pack(place: Path, package: Path) -> None:

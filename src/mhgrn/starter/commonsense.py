@@ -14,10 +14,9 @@ from mhgrn.kg import KnowledgeGraph
 from mhgrn.kg.graph import MARKER as GRAPH
 from mhgrn.progress import say
 from mhgrn.questions.question import Question
-from mhgrn.questions.reading import read_questions
 from mhgrn.runs import MARKER as RUN
 from mhgrn.runs import Run, read_about
-from mhgrn.starter import COMMONSENSE, HERE, TEXT_WEIGHT, Starter, reweight
+from mhgrn.starter import COMMONSENSE, HERE, TEXT_WEIGHT, Starter, calibrate_on_everyday_questions, reweight
 from mhgrn.starter.mixture import everyday_questions, read_rows, write_rows
 from mhgrn.subgraphs.prepared import MARKER as PREPARED
 from mhgrn.subgraphs.prepared import PreparedData, PrepareOptions, prepare
@@ -67,7 +66,6 @@ def make_commonsense(
 
     >>> make_commonsense("build/conceptnet/graph")  # doctest: +SKIP
     """
-    from mhgrn.training.calibrating import calibrate
     from mhgrn.training.loop import train
 
     place = commonsense_folder() if folder is None else Path(folder)
@@ -100,8 +98,7 @@ def make_commonsense(
             config = Starter.config(text={"encoder": str(encoder)}, training=TRAINING)
             trained = train(PreparedData.load(place / "prepared"), config, run, own)
         if reweight(trained, TEXT_WEIGHT if everyday else TEXT_WEIGHT_ALONE) or trained.calibration is None:
-            held_out = read_questions(HERE / "everyday-dev.jsonl")  # the questions of its own dev are made from the graph
-            calibrate(trained, held_out, device="cpu", source="everyday-dev.jsonl")
+            calibrate_on_everyday_questions(trained)  # the questions of its own dev are made from the graph
         return trained
 
 

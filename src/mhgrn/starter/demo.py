@@ -9,13 +9,12 @@ from mhgrn.io.atomic import check_file_writable
 from mhgrn.io.markers import write_json
 from mhgrn.io.replacing import is_standard_output
 from mhgrn.progress import say
-from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, resume_or_train, reweight
+from mhgrn.starter import NEW_QUESTIONS, Starter, cache_folder, calibrate_on_everyday_questions, resume_or_train, reweight
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.encoder import TextEncoder
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.zero_shot import cosine_scores
-from mhgrn.training.calibrating import calibrate
 from mhgrn.training.evaluation import evaluate, most_edges_accuracy
 
 
@@ -37,7 +36,7 @@ def run_demo(folder: Path | None, json_file: Path | None, seed: int, force: bool
     say("2/3  training MHGRN on text and graph")
     run = resume_or_train(data, starter.config(seed=seed), folder / "run", graph)
     if reweight(run) or run.calibration is None:
-        calibrate(run, data)
+        calibrate_on_everyday_questions(run)
     untrained = load_text_encoder(TextEncoderSettings())
     accuracy = {
         name: {

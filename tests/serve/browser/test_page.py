@@ -37,6 +37,17 @@ class TestAsking:
         looked.locator("summary").click()
         assert looked.locator(".sentence").first.is_visible()
 
+    def test_an_answer_that_is_not_sure_enough_is_called_a_guess(self, new_page, address):
+        choices = ["seven", "nine", "four", "six"]
+        answer = answered(new_page(), address, question="Which number am I thinking of?", choices=choices)
+        assert answer["abstained"]
+        page = new_page(fragment(question=answer["question"], choices=choices))
+        assert page.inner_text("#answer .badge") == "Best guess"
+        assert f"not sure enough: answers below {answer['abstain_below']:.0%} are often wrong" in page.inner_text("#answer .unsure")
+        page = new_page(fragment())
+        assert page.inner_text("#answer .badge") == "Answer"
+        assert page.locator("#answer .unsure").count() == 0
+
     def test_bars_are_as_wide_as_the_probabilities(self, new_page):
         page = new_page(fragment())
         widths = page.eval_on_selector_all(

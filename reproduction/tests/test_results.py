@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mhgrn.features.encoded import feature_encoder
-from mhgrn_reproduction.cells import Cell, Column, read_result
+from mhgrn_reproduction.cells import Added, Cell, Column, read_result
 from mhgrn_reproduction.papers import TUNED, Experiment, TextSettings
 from mhgrn_reproduction.summary import SUMMARY, read_summary, summarize
 
@@ -36,6 +36,13 @@ def test_summaries_match_their_cells(folder: Path) -> None:
     assert {name: json.loads(json.dumps(entry)) for name, entry in again.items()} == summary["systems"]
 
 
+def added(experiment: Experiment, system: str, encoder: str, text: TextSettings) -> Added | None:
+    """The scores that are added to those of a system, here always of a text encoder that is not tuned on the graph."""
+    other = experiment.systems[system].plus
+    measure = None if other is None else experiment.systems[other].measure
+    return None if other is None or measure is None else Added(measure, experiment.config(other, encoder, text), None)
+
+
 @named(FOLDERS)
 def test_cells_have_the_current_settings(folder: Path) -> None:
     """The same command reuses these results instead of refusing them as results of other settings."""
@@ -52,9 +59,9 @@ def test_cells_have_the_current_settings(folder: Path) -> None:
                 Column(label, folder, result["splits"][label]["data"], target.split)
                 for label, target in experiment.evaluate.items()
             )
-            measure = experiment.systems[system].measure
+            measure, plus = experiment.systems[system].measure, added(experiment, system, summary["encoder"], text)
             data = result["data"]["fingerprint"]
-            cell = Cell(system, result["seed"], config, folder, None, data, (), None, columns, measure)
+            cell = Cell(system, result["seed"], config, folder, None, data, (), None, columns, measure, plus)
             run = cell.folder if measure is None else None
             assert (cell.key, run) == (result["key"], result["run"]), f"{system}:{result['seed']}"
 

@@ -5,17 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mhgrn.errors import UserError
 from mhgrn.questions.reading import read_questions
+from mhgrn.runs import Run
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
 from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tuned import read_about
 from mhgrn.text.zero_shot import zero_shot
+from mhgrn.training.evaluation import split_probabilities
+from mhgrn.training.examples import Examples
 from mhgrn_reproduction import sources
-from mhgrn_reproduction.cells import read_result
+from mhgrn_reproduction.cells import cell_from, cell_row, read_result
 from mhgrn_reproduction.experiment_setup import Request, set_up
 from mhgrn_reproduction.papers import Experiment, TextSettings, Tuning
 from mhgrn_reproduction.runner import reproduce, verify
@@ -40,7 +44,12 @@ settings: {training.epochs: 1}
 systems:
   cosine: {label: cosine, measure: cosine, settings: {graph_encoder: none, text.encoder: minilm}}
   tuned: {label: cosine of the tuned encoder, measure: cosine, settings: {graph_encoder: none}}
+  both: {label: both cosines, measure: cosine, plus: tuned, settings: {graph_encoder: none, text.encoder: minilm}}
   mhgrn: {label: MHGRN, settings: {graph_encoder: mhgrn, mhgrn.hops: 1, score_similarity: 20, score_text: false}}
+  mhgrn-plus:
+    label: MHGRN + cosine
+    plus: cosine
+    settings: {graph_encoder: mhgrn, mhgrn.hops: 1, score_similarity: 20, score_text: false}
 """
 SMALL = {"systems": ["none"], "seeds": 1}
 
@@ -83,7 +92,8 @@ def cell(request: Request, name: str) -> dict[str, Any]:
 
 def test_measures_have_one_value_and_trained_systems_one_for_each_seed(ran: Request) -> None:
     summary = read_summary(ran.folder)
-    assert {name: entry["seeds"] for name, entry in summary["systems"].items()} == {"cosine": [0], "tuned": [0], "mhgrn": [0, 1]}
+    seeds = {name: entry["seeds"] for name, entry in summary["systems"].items()}
+    assert seeds == {"cosine": [0], "tuned": [0], "both": [0], "mhgrn": [0, 1], "mhgrn-plus": [0, 1]}
     assert summary["splits"] == ["dev", "in-house", "train_rand_split"]
     assert summary["shrunk"] == ["seeds: 2 instead of 4"]
     assert "24 questions were made from the graph (seed 0), 50% with hidden facts." in summary["notes"]
@@ -97,6 +107,37 @@ def test_a_cosine_is_that_of_text_score(ran: Request, files: Path) -> None:
     for name, model in (("cosine", "minilm"), ("tuned", str(tuned_folder(ran)))):
         assert cell(ran, f"{name}.0")["splits"]["dev"]["accuracy"] == zero_shot(model, questions, "cosine").accuracy
     assert cell(ran, "tuned.0")["splits"]["train_rand_split"]["questions"] == 48
+
+
+def standardized(scores: list[float]) -> np.ndarray:
+    centered = np.array(scores) - np.mean(scores)
+    return centered / np.sqrt(np.mean(centered**2))
+
+
+def test_a_sum_of_scores_is_the_sum_of_standardized_ones(ran: Request, files: Path) -> None:
+    questions = list(read_questions(files / "csqa" / "dev_rand_split.jsonl"))
+    plain, tuned = (zero_shot(model, questions, "cosine").scores for model in ("minilm", str(tuned_folder(ran))))
+    expected = [int((standardized(a) + standardized(b)).argmax()) for a, b in zip(plain, tuned, strict=True)]
+    assert cell(ran, "both.0")["splits"]["dev"]["chosen"] == "".join(map(str, expected))
+
+
+def test_a_trained_system_with_other_scores_shares_the_run(ran: Request, files: Path) -> None:
+    one, other = cell(ran, "mhgrn.1"), cell(ran, "mhgrn-plus.1")
+    assert one["run"] == other["run"]
+    assert one["key"] != other["key"]
+    data = PreparedData.load(next((ran.sources.work / "prepared").glob("commonsenseqa-inhouse-*")))
+    run = Run.load(ran.sources.work / "runs" / one["run"], None, None, tuned_folder(ran))
+    shares = split_probabilities(Examples(data, run), "dev")
+    plain = zero_shot("minilm", [data.questions[q] for q in data.split("dev")], "cosine").scores
+    expected = [int((standardized(np.log(a)) + standardized(b)).argmax()) for a, b in zip(shares, plain, strict=True)]
+    assert other["splits"]["dev"]["chosen"] == "".join(map(str, expected))
+
+
+def test_cells_are_the_same_in_another_process(ran: Request) -> None:
+    setup = set_up(ran)
+    for system in ("both", "mhgrn-plus"):
+        one = setup.cell(system, 0, setup.whole)
+        assert cell_from(json.loads(json.dumps(cell_row(one)))) == one
 
 
 def test_trained_systems_see_only_questions_of_the_graph(ran: Request) -> None:
@@ -215,6 +256,7 @@ def test_experiments_say_what_they_train_on(tmp_path: Path) -> None:
         (ZERO_SHOT.replace("synthesis", "data: x\nsynthesis"), "give either data or synthesis"),
         ("data: x\n" + ZERO_SHOT.split("\n", 2)[2], "give evaluate with synthesis"),
         ("data: x\nsystems: {a: {label: A, measure: cosine}}\n", "measure needs evaluate"),
+        (ZERO_SHOT.replace("plus: cosine", "plus: mhgrn"), "plus of mhgrn-plus should name a system with a measure"),
     ):
         with pytest.raises(UserError, match=says):
             Experiment.named(write(tmp_path, "wrong", text))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mhgrn.subgraphs.prepared import PreparedData
 
 FORMAT = 2
+TINY = 1e-30  # a probability whose logarithm is finite
 
 
 class Column(NamedTuple):
@@ -30,6 +31,20 @@ class Column(NamedTuple):
     fingerprint: str  # of the prepared data
     split: str
     declared: bool = True  # by the experiment; False: a file that a user added
+
+
+class Added(NamedTuple):
+    """Scores without training that are added to those of a cell, each standardized over the choices of a question."""
+
+    measure: str
+    config: Config
+    encoder: Path | None  # the place of a tuned text encoder
+
+    @property
+    def identity(self) -> tuple[dict[str, Any], str]:
+        """What determines the scores."""
+        used = {name: value for name, value in self.config.identity().items() if name.startswith(("text.", "likelihood."))}
+        return used, self.measure
 
 
 @dataclass(frozen=True)
@@ -46,16 +61,20 @@ class Cell:
     encoder: Path | None = None  # the place of a tuned text encoder
     columns: tuple[Column, ...] = ()  # what is evaluated instead of splits of the prepared data
     measure: str | None = None  # instead of training: see Measure
+    plus: Added | None = None
 
     @property
     def key(self) -> str:
+        """The same for cells with the same answers."""
+        return self.run_key if self.plus is None else fingerprint(self.run_key, self.plus.identity)
+
+    @property
+    def run_key(self) -> str:
         """The same for runs that end with the same weights."""
-        identity = self.config.identity()
         data = [column.fingerprint for column in self.columns if column.declared]
         if self.measure is not None:
-            used = {name: value for name, value in identity.items() if name.startswith(("text.", "likelihood."))}
-            return fingerprint(used, self.measure, data)
-        return fingerprint(identity, self.fingerprint, *([data] if data else []))
+            return fingerprint(*Added(self.measure, self.config, self.encoder).identity, data)
+        return fingerprint(self.config.identity(), self.fingerprint, *([data] if data else []))
 
     @property
     def name(self) -> str:
@@ -64,7 +83,7 @@ class Cell:
     @property
     def folder(self) -> str:
         """The name of the run folder, the same in all experiments with this run."""
-        return f"{self.config.graph_encoder}-{self.seed}-{self.key[:12]}"
+        return f"{self.config.graph_encoder}-{self.seed}-{self.run_key[:12]}"
 
     def file(self, results: Path) -> Path:
         """The file of its result."""
@@ -94,12 +113,13 @@ def cell_row(cell: Cell) -> dict[str, Any]:
         "seed": cell.seed,
         "config": cell.config.used(),
         "prepared": str(cell.prepared),
-        "graph": None if cell.graph is None else str(cell.graph.absolute()),
+        "graph": _place(cell.graph),
         "fingerprint": cell.fingerprint,
         "splits": list(cell.splits),
-        "encoder": None if cell.encoder is None else str(cell.encoder.absolute()),
+        "encoder": _place(cell.encoder),
         "columns": [column._replace(prepared=str(column.prepared)) for column in cell.columns],  # type: ignore[arg-type]
         "measure": cell.measure,
+        "plus": None if cell.plus is None else [cell.plus.measure, cell.plus.config.used(), _place(cell.plus.encoder)],
     }
 
 
@@ -111,15 +131,28 @@ def cell_from(row: dict[str, Any]) -> Cell:
         row["seed"],
         Config.restore(row["config"]),
         Path(row["prepared"]),
-        None if row["graph"] is None else Path(row["graph"]),
+        _path(row["graph"]),
         row["fingerprint"],
         tuple(row["splits"]),
-        None if row["encoder"] is None else Path(row["encoder"]),
+        _path(row["encoder"]),
         columns,
         row["measure"],
+        _added(row["plus"]),
     )
     assert cell.key == row["key"]
     return cell
+
+
+def _added(row: list[Any] | None) -> Added | None:
+    return None if row is None else Added(row[0], Config.restore(row[1]), _path(row[2]))
+
+
+def _place(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
+
+
+def _path(place: str | None) -> Path | None:
+    return None if place is None else Path(place)
 
 
 def shared_result(cell: Cell, results: Path) -> dict[str, Any] | None:
@@ -173,13 +206,18 @@ def _measure_cell(cell: Cell) -> dict[str, Any]:
     import torch
 
     from mhgrn.subgraphs.prepared import PreparedData
-    from mhgrn_reproduction.scores import chosen_by
+    from mhgrn_reproduction.scores import chosen, measured, summed
 
+    assert cell.measure is not None
     began = time.perf_counter()
     splits = {}
     for column in cell.columns:
         data = PreparedData.load(column.prepared)
-        splits[column.label] = _answered(chosen_by(cell, data, column.split), data, column.split) | {"data": column.fingerprint}
+        asked = [data.questions[q] for q in data.split(column.split)]
+        scores = measured(Added(cell.measure, cell.config, cell.encoder), data, column.split)
+        if cell.plus is not None:
+            scores = summed(scores, measured(cell.plus, data, column.split), asked)
+        splits[column.label] = _answered(chosen(scores, asked), data, column.split) | {"data": column.fingerprint}
     return {
         "format": FORMAT,
         "system": cell.system,
@@ -243,7 +281,7 @@ def _evaluated(cell: Cell, run: Any, data: "PreparedData") -> dict[str, Any]:
     if not cell.columns:
         return {split: _measured(run, data, split) for split in cell.splits}
     return {
-        column.label: _measured(run, PreparedData.load(column.prepared), column.split) | {"data": column.fingerprint}
+        column.label: _measured(run, PreparedData.load(column.prepared), column.split, cell.plus) | {"data": column.fingerprint}
         for column in cell.columns
     }
 
@@ -285,7 +323,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
+def _measured(run: Any, data: Any, split: str, plus: Added | None = None) -> dict[str, Any]:
     """The run's choice for each question of a split, and its accuracy if the answers are known."""
     import torch
 
@@ -296,8 +334,14 @@ def _measured(run: Any, data: Any, split: str) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     for module in (run.model, run.encoder):
         module.to(device)
-    chosen = [best_choice(p) for p in split_probabilities(Examples(data, run, device), split)]
-    return _answered(chosen, data, split)
+    shares = split_probabilities(Examples(data, run, device), split)
+    if plus is None:
+        return _answered([best_choice(p) for p in shares], data, split)
+    from mhgrn_reproduction.scores import chosen, measured, summed
+
+    asked = [data.questions[q] for q in data.split(split)]
+    logits = torch.tensor([p for of_question in shares for p in of_question]).clamp_min(TINY).log()
+    return _answered(chosen(summed(logits, measured(plus, data, split), asked), asked), data, split)
 
 
 def _answered(chosen: list[int], data: "PreparedData", split: str) -> dict[str, Any]:

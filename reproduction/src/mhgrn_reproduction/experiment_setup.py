@@ -15,7 +15,7 @@ from mhgrn.io.fingerprint import fingerprint
 from mhgrn.subgraphs.prepared import PreparedData
 from mhgrn.text.loading import load_text_encoder
 from mhgrn_reproduction.budget import Plan
-from mhgrn_reproduction.cells import Cell, Column, read_result, seeds_of
+from mhgrn_reproduction.cells import Added, Cell, Column, read_result, seeds_of
 from mhgrn_reproduction.papers import SYNTHESIZED, TUNED, Experiment, System, TextSettings
 from mhgrn_reproduction.sources import Sources
 from mhgrn_reproduction.tuned_encoders import TunedEncoder
@@ -147,10 +147,24 @@ class Setup:
 
     def cell(self, system: str, seed: int, plan: Plan) -> Cell:
         """One run of a system under a plan."""
+        config, encoder = self._config(system, seed, plan)
+        mine = self.experiment.systems[system]
+        splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
+        measure, plus = mine.measure, None
+        if mine.plus is not None and (added := self.experiment.systems[mine.plus].measure) is not None:
+            plus = Added(added, *self._config(mine.plus, 0, plan))
+        if measure is not None:
+            questions = fingerprint([column.fingerprint for column in self.columns if column.declared])
+            return Cell(system, seed, config, Path(), self.graph, questions, splits, encoder, self.columns, measure, plus)
+        data = self.load(mine.data or self.experiment.data)
+        place = data.folder.absolute()
+        return Cell(system, seed, config, place, self.graph, data.fingerprint, splits, encoder, self.columns, None, plus)
+
+    def _config(self, system: str, seed: int, plan: Plan) -> tuple[Config, Path | None]:
+        """The settings of a run under a plan, and the place of its tuned text encoder."""
         changes = list(self.request.changes)
         config = self.experiment.config(system, self.encoder, self.text, seed, changes)
-        mine = self.experiment.systems[system]
-        name = mine.data or self.experiment.data
+        name = self.experiment.systems[system].data or self.experiment.data
         encoder = None
         if config.text.encoder == TUNED and self.tuned is not None:
             encoder = self.tuned.folder
@@ -161,13 +175,7 @@ class Setup:
             changes.append(f"training.epochs={plan.epochs}")
         if plan.share < 1:
             changes.append(f"training.train_fraction={config.training.train_fraction * plan.share}")
-        config = self.experiment.config(system, self.encoder, self.text, seed, changes)
-        splits = tuple(self.experiment.splits) + ((self.experiment.predict,) if self.experiment.predict else ())
-        if mine.measure is not None:
-            questions = fingerprint([column.fingerprint for column in self.columns if column.declared])
-            return Cell(system, seed, config, Path(), self.graph, questions, splits, encoder, self.columns, mine.measure)
-        data = self.load(name)
-        return Cell(system, seed, config, data.folder.absolute(), self.graph, data.fingerprint, splits, encoder, self.columns)
+        return self.experiment.config(system, self.encoder, self.text, seed, changes), encoder
 
     def found(self, plan: Plan) -> Iterator[tuple[Cell, Path]]:
         """The cells of all systems that have a result file, with that file. Its settings may differ from the cell's."""

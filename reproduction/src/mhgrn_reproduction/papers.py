@@ -54,9 +54,9 @@ class Vary(Part):
     paper: dict[str, Numbers] = Field({}, description="by the value as it is written here")
 
 
-Measure = Literal["cosine", "pmi", "sum"]
-"""Scores of choices without training: the cosine of question and choice, their pointwise mutual information under a language model,
-or the sum of both, each standardized over the choices of a question."""
+Measure = Literal["cosine", "pmi"]
+"""Scores of choices without training: the cosine of question and choice, or their pointwise mutual information under a language
+model."""
 
 
 class System(Part):
@@ -71,7 +71,10 @@ class System(Part):
     optional: bool = Field(False, description="run only if it is named")
     upper_bound: bool = Field(False, description="uses information that a new question does not have")
     needs_trained_text: bool = Field(False, description="requires a text encoder that is not frozen")
-    measure: Measure | None = Field(None, description="scores without training: cosine, pmi, or the sum of both")
+    measure: Measure | None = Field(None, description="scores without training: cosine or pmi")
+    plus: str | None = Field(
+        None, description="system with a measure whose scores are added, both standardized over the choices of a question"
+    )
     vary: Vary | None = Field(None, description="overrides the experiment's")
     base: str | None = Field(None, description="the system that it is a variant of")
     value: float | int | None = Field(None, description="value of the setting that varies")
@@ -176,6 +179,10 @@ class Experiment(Part):
             raise ValueError("give evaluate with synthesis, and only then")
         if not self.evaluate and any(system.measure for system in self.systems.values()):
             raise ValueError("measure needs evaluate")
+        for name, system in self.systems.items():
+            other = None if system.plus is None else self.systems.get(system.plus)
+            if system.plus is not None and (other is None or other.measure is None or other.plus is not None):
+                raise ValueError(f"plus of {name} should name a system with a measure and without plus")
         if self.evaluate and (self.predict or self.ensembles or any(system.data for system in self.systems.values())):
             raise ValueError("evaluate does not go with predict, ensembles or data of a system")
         return self

@@ -35,7 +35,10 @@ def shares(page: Any) -> list[str]:
 
 
 def as_percent(share: float) -> str:
-    return f"{share:.1%}"
+    """A share as the page prints it."""
+    if share < 1 and share >= 0.9995:
+        return "over 99.9%"
+    return "under 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def lit_facts(page: Any) -> list[str]:

@@ -31,7 +31,7 @@ class TestAsking:
         asked = "After hours of heavy rain, what do you find on the street?", ["puddle", "umbrella", "desert", "cloud", "car"]
         page = new_page(fragment(question=asked[0], choices=asked[1]))
         page.wait_for_selector("#why .matters .sentence")
-        assert page.locator("#why .matters .sentence").first.inner_text() == "Rain can lead to a leak."
+        assert page.locator("#why .matters .sentence").first.inner_text() == "A puddle is found on a street."
         looked = page.locator("#why details.looked")
         assert not looked.locator(".sentence").first.is_visible()
         looked.locator("summary").click()
@@ -53,7 +53,7 @@ class TestAsking:
         widths = page.eval_on_selector_all(
             "#answer .bar", "bars => bars.map((bar) => bar.getBoundingClientRect().width / bar.parentElement.clientWidth)"
         )
-        assert widths[0] == pytest.approx(float(shares(page)[0].rstrip("%")) / 100, abs=0.01)
+        assert widths[0] == pytest.approx(float(shares(page)[0].removeprefix("over ").rstrip("%")) / 100, abs=0.01)
         assert max(widths[1:]) < 0.05
 
     def test_example_is_asked_by_one_click(self, new_page):

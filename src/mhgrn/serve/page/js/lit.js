@@ -28,7 +28,8 @@ export function lights(element, facts, main = null) {
     light(facts, main);
   };
   element.addEventListener("pointerover", on);
-  element.addEventListener("focusin", on);
   element.addEventListener("pointerleave", () => light(null));
+  if (element instanceof SVGElement) return; // listening for the focus would make each line of the picture a stop of the Tab key
+  element.addEventListener("focusin", on);
   element.addEventListener("focusout", () => light(null));
 }

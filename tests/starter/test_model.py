@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import mhgrn
+from mhgrn.config import Config
 from mhgrn.inference import QuestionAnswerer
 from mhgrn.kg import KnowledgeGraph
 from mhgrn.questions.reading import read_questions
@@ -39,6 +40,7 @@ def test_it_names_no_place_of_the_machine_that_trained_it() -> None:
     for path in shipped:
         assert path.suffix == ".safetensors" or "/tmp" not in path.read_text(encoding="utf-8")
         assert str(HERE.parents[3]).encode() not in path.read_bytes()
+    assert Config.load(HERE / RUN / "config.yaml").text.encoder == ENCODER
     assert sum(path.stat().st_size for path in shipped) < 2 << 20
 
 

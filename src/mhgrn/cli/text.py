@@ -136,6 +136,11 @@ def tune(
     distill: Annotated[
         float, typer.Option(min=0, help="Weight of a loss term that keeps the similarities of the untuned encoder. 0: none.")
     ] = 0.0,
+    lora_layers: Annotated[
+        Literal["attention", "all"],
+        typer.Option(help="Linear layers that a LoRA changes: query, key and value of the attention, or all."),
+    ] = "attention",
+    lora_rank: Annotated[int, typer.Option(min=1, help="Rank of a LoRA.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     allow_download: AllowDownload = False,
     allow_pickle: AllowPickle = False,
@@ -167,6 +172,8 @@ def tune(
         learning_rate=learning_rate,
         keep=keep,
         distill=distill,
+        lora_layers=lora_layers,
+        lora_rank=lora_rank,
         pairs=PairOptions(seed=seed),
     )
     tuned = tune_encoder(loaded, output, options, without, asked, force, allow_download, allow_pickle, labeled)

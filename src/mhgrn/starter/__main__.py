@@ -17,7 +17,7 @@ from mhgrn.starter.mixture import everyday_questions
 from mhgrn.text.tuning import TuneOptions, tune
 
 KEPT = (MARKER, CONFIG, WEIGHTS, CALIBRATION)
-TUNING = TuneOptions(train="lora", steps=400, batch_size=128, labeled=80, keep=0.3)
+TUNING = TuneOptions(train="lora", lora_layers="all", lora_rank=12, steps=500, batch_size=128, labeled=128, keep=0.1)
 
 
 def ship(package: Path) -> None:

@@ -62,7 +62,7 @@ def make_commonsense(
         budget: Seconds to spend, about two thirds of them on the text encoder.
         options: Of the tuning; its budget is a share of ``budget``.
         questions: How questions are made.
-        everyday: Also train on the everyday questions of the starter set: one half in the text encoder, the other in the model.
+        everyday: Also train on the everyday questions of the starter set: three quarters in the text encoder, one in the model.
 
     >>> make_commonsense("build/conceptnet/graph")  # doctest: +SKIP
     """

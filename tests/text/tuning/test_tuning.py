@@ -187,6 +187,27 @@ def test_a_lora_is_what_peft_reads(base: Path, graph: KnowledgeGraph, tmp_path: 
     torch.testing.assert_close(load(tmp_path / "lora").embed(TEXTS), plain.embed(TEXTS))
 
 
+@pytest.mark.parametrize("layers", ["attention", "all"])
+def test_the_layers_and_the_rank_of_a_lora(layers: Any, base: Path, graph: KnowledgeGraph, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    plain = load(base, encoding="separate")
+    linear = {name for name, module in plain.model.named_modules() if isinstance(module, torch.nn.Linear)} - {"pooler.dense"}
+    attention = {name for name in linear if name.rpartition(".")[2] in ("query", "key", "value")}
+    assert attention < linear
+    tune(graph, tmp_path / "lora", options(base, train="lora", lora_layers=layers, lora_rank=3, steps=20))
+    tensors = load_file(tmp_path / "lora" / "adapter_model.safetensors")
+    changed = {name.removeprefix("base_model.model.").partition(".lora_")[0] for name in tensors}
+    assert changed == (linear if layers == "all" else attention)
+    for name, tensor in tensors.items():
+        assert tensor.dtype == torch.float16
+        assert tensor.shape[0 if "lora_A" in name else 1] == 3
+        assert tensor.any(), name  # trained
+    before = plain.embed(TEXTS)
+    plain.model = peft.PeftModel.from_pretrained(plain.model, tmp_path / "lora").eval()
+    torch.testing.assert_close(load(tmp_path / "lora").embed(TEXTS), plain.embed(TEXTS))
+    assert (plain.embed(TEXTS) - before).norm() > 0.01
+
+
 def test_sentence_transformers_gives_the_same_vectors(base: Path, graph: KnowledgeGraph, tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     tune(graph, tmp_path / "tuned", options(base))

@@ -20,10 +20,11 @@ from mhgrn.text.bert import Bert
 from mhgrn.text.encoder import TextEncoder, reason_of
 
 Part = Literal["all", "lora", "linear"]
-LORA_RANK = 16
-LORA_ALPHA = 32
+LoraLayers = Literal["attention", "all"]
+LORA_SCALE = 2  # of the product of a LoRA's factors
 # the names of the maps of the attention in the models of the transformers library
 ATTENTION = (("query", "key", "value"), ("q_proj", "k_proj", "v_proj"), ("q_lin", "k_lin", "v_lin"), ("q", "k", "v"))
+LAYERS = {"attention": "attention layers", "all": "linear layers"}
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 # the files of a tokenizer; others, such as a README, say nothing true of the tuned model
 TOKENIZER = ("tokenizer*.json", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "*.model", "*.jinja")
@@ -39,13 +40,24 @@ class Tunable:
 
     Args:
         encoder: The text encoder. Its model is changed in place.
-        part: What is trained: all weights, a LoRA on the attention, or a linear map of the vectors.
+        part: What is trained: all weights, a LoRA, or a linear map of the vectors.
         base: The name or folder of the encoder, which an adapter stores.
         seed: Of the first factor of a LoRA, and of the head that scores pairs.
         keeps_untuned: Keep the encoder before tuning for :meth:`untuned`.
+        layers: The linear layers that a LoRA changes: query, key and value of the attention, or all.
+        rank: Of a LoRA.
     """
 
-    def __init__(self, encoder: TextEncoder, part: Part, base: str, seed: int = 0, keeps_untuned: bool = False) -> None:
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        part: Part,
+        base: str,
+        seed: int = 0,
+        keeps_untuned: bool = False,
+        layers: LoraLayers = "attention",
+        rank: int = 16,
+    ) -> None:
         self.encoder, self.part, self.base = encoder, part, base
         self.files = encoder.files
         if part == "all" and self.files is None:
@@ -57,7 +69,7 @@ class Tunable:
             uses_pooler = encoder.pooling == "pooler"
             trained = {name: p for name, p in encoder.model.named_parameters() if not name.startswith("pooler.") or uses_pooler}
         elif part == "lora":
-            trained = self._add_lora()
+            trained = self._add_lora(layers, rank)
         else:
             self._untuned, encoder.model = encoder.model, MappedModel(encoder.model, torch.eye(encoder.width))
             trained = {"weight": encoder.model.weight}
@@ -118,7 +130,8 @@ class Tunable:
     def _save_lora(self, folder: Path) -> None:
         from peft import get_peft_model_state_dict
 
-        _save_weights(folder / LORA_WEIGHTS, get_peft_model_state_dict(self._peft, save_embedding_layers=False))
+        tensors = get_peft_model_state_dict(self._peft, save_embedding_layers=False)
+        _save_weights(folder / LORA_WEIGHTS, {name: tensor.half() for name, tensor in tensors.items()})
         about = self._peft.peft_config["default"].to_dict() | {"base_model_name_or_path": self.base, "inference_mode": True}
         write_json(folder / LORA, _as_json(about))
 
@@ -154,7 +167,7 @@ class Tunable:
         write_json(folder / POOLING_FOLDER / CONFIG, {"word_embedding_dimension": self.encoder.width, **modes})
         seal(folder / POOLING_FOLDER)
 
-    def _add_lora(self) -> dict[str, nn.Parameter]:
+    def _add_lora(self, layers: LoraLayers, rank: int) -> dict[str, nn.Parameter]:
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError:
@@ -162,16 +175,20 @@ class Tunable:
         if isinstance(self.encoder.model, Bert):  # peft changes modules of the transformers library
             self.encoder.model = _transformers_bert(self.encoder.model).eval().requires_grad_(False)
         model = self.encoder.model
-        linear = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-        targets = next((names for names in ATTENTION if linear.issuperset(names)), None)
-        if targets is None:
-            raise UserError(f"{self.base} has no attention layers that a LoRA fits; use a linear map.")
+        # a pooler that no vector passes through has no gradient
+        unused = () if self.encoder.pooling == "pooler" else ("pooler.",)
+        linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and not name.startswith(unused)]
+        if layers == "attention":
+            last = {name.rpartition(".")[2] for name in linear}
+            linear = next((list(names) for names in ATTENTION if last.issuperset(names)), [])
+        if not linear:
+            raise UserError(f"{self.base} has no {LAYERS[layers]} that a LoRA fits; use a linear map.")
         try:
-            config = LoraConfig(r=LORA_RANK, lora_alpha=LORA_ALPHA, target_modules=list(targets), bias="none")
+            config = LoraConfig(r=rank, lora_alpha=LORA_SCALE * rank, target_modules=linear, bias="none")
             self._peft: Any = get_peft_model(model, config)
         except ValueError as error:
             raise UserError(
-                f"{self.base} has no attention layers that a LoRA fits ({reason_of(error)}); use a linear map."
+                f"{self.base} has no {LAYERS[layers]} that a LoRA fits ({reason_of(error)}); use a linear map."
             ) from None
         return {name: p for name, p in model.named_parameters() if "lora_" in name}
 

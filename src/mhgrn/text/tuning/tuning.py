@@ -38,7 +38,7 @@ from mhgrn.text.settings import TextEncoderSettings
 from mhgrn.text.tuned import FORMAT, KIND, MARKER, read_about
 from mhgrn.text.tuning.labeled import LabeledPairs, joined
 from mhgrn.text.tuning.pairs import FactPairs, PairBatch, PairOptions, connected_by_questions
-from mhgrn.text.tuning.tunable import WRITTEN, Part, Tunable
+from mhgrn.text.tuning.tunable import WRITTEN, LoraLayers, Part, Tunable
 from mhgrn.text.zero_shot import cosine_scores
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -70,6 +70,9 @@ class TuneOptions:
         keep: The share of the untuned weights in the result: 0 is the tuned encoder, 1 the untuned one.
         distill: The weight of a second term of the loss: the KL divergence between the softmax of the untuned encoder over the
             names of a batch and that of the tuned one. It costs a forward pass without gradients. 0: none.
+        lora_layers: The linear layers that a LoRA changes: those of the ``attention`` (query, key, value), or ``all``, which learns
+            more and takes longer.
+        lora_rank: The rank of a LoRA. Its size is proportional to it.
         precision: ``auto`` is bfloat16 on processors that compute with it, otherwise float32.
         pairs: How questions are drawn, with the seed.
 
@@ -88,6 +91,8 @@ class TuneOptions:
     scale: float = 20.0
     keep: float = 0.4
     distill: float = 0.0
+    lora_layers: LoraLayers = "attention"
+    lora_rank: int = 16
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     pairs: PairOptions = field(default_factory=PairOptions)
 
@@ -100,6 +105,7 @@ class TuneOptions:
             "learning_rate": self.learning_rate is not None and not 0 < self.learning_rate < math.inf,
             "scale": not 0 < self.scale < math.inf,
             "keep": not 0 <= self.keep <= 1,
+            "lora_rank": self.lora_rank < 1,
             "distill": not 0 <= self.distill < math.inf,
         }
         for name, is_wrong in wrong.items():
@@ -181,7 +187,8 @@ def tune(
             "pooling": encoder.pooling,
         }
         places = {"encoder": base, "base": relative_place(encoder.folder, folder) if encoder.folder is not None else None}
-        tunable = Tunable(encoder, options.train, base, options.pairs.seed, keeps_untuned=options.distill > 0)
+        lora = (options.lora_layers, options.lora_rank)
+        tunable = Tunable(encoder, options.train, base, options.pairs.seed, options.distill > 0, *lora)
         return _Tuning(tunable, pairs, labeled, options, about, folder, places).run(measure, force)
 
 

@@ -21,6 +21,7 @@ def test_there_is_one_file_for_each_experiment() -> None:
         "bert-large",
         "minilm",
         "minilm-knowledge",
+        "minilm-knowledge-short",
         "minilm-knowledge-trained",
         "minilm-knowledge-without",
         "minilm-tuned",

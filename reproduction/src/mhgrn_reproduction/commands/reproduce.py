@@ -34,8 +34,8 @@ RunKg = Annotated[
 Encoder = Annotated[
     str,
     typer.Option(
-        help="minilm (frozen), minilm-tuned, minilm-knowledge (tuned on the graph, frozen), minilm-knowledge-without, bert-base,"
-        " bert-large, roberta-large, or a YAML file of settings."
+        help="minilm (frozen), minilm-tuned, minilm-knowledge (tuned on the graph, frozen; also -short, -trained and -without),"
+        " bert-base, bert-large, roberta-large, or a YAML file of settings."
     ),
 ]
 UsualEncoder = Annotated[

@@ -208,7 +208,7 @@ def test_two_processes_learn_what_one_does_from_batches_twice_as_large(project: 
         assert b["loss"] == pytest.approx(a["loss"], abs=1e-5)
         assert b["learning_rate"] == a["learning_rate"]
     losses = [row["loss"] for row in first]
-    assert max(losses) - min(losses) > 0.05  # or there would be little to agree on
+    assert max(losses) - min(losses) > 0.03  # or there would be little to agree on
     alone = in_a_process("train", "--data", project.data, "-o", tmp_path / "two")
     assert "contains a trained run" in alone.err
 

@@ -31,7 +31,7 @@ class TestAsking:
         asked = "After hours of heavy rain, what do you find on the street?", ["puddle", "umbrella", "desert", "cloud", "car"]
         page = new_page(fragment(question=asked[0], choices=asked[1]))
         page.wait_for_selector("#why .matters .sentence")
-        assert page.locator("#why .matters .sentence").first.inner_text() == "A puddle is found on a street."
+        assert page.locator("#why .matters .sentence").first.inner_text() == "Rain can lead to a puddle."
         looked = page.locator("#why details.looked")
         assert not looked.locator(".sentence").first.is_visible()
         looked.locator("summary").click()

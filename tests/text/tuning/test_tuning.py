@@ -208,6 +208,13 @@ def test_the_layers_and_the_rank_of_a_lora(layers: Any, base: Path, graph: Knowl
     assert (plain.embed(TEXTS) - before).norm() > 0.01
 
 
+def test_options_of_a_lora_that_cannot_count(base: Path, graph: KnowledgeGraph, tmp_path: Path) -> None:
+    for wrong in ({"lora_layers": "all"}, {"lora_rank": 3}):
+        with pytest.raises(UserError, match="need train=lora"):
+            options(base, **wrong)
+    assert "use at most 16" in refusal(graph, tmp_path / "large", options(base, train="lora", lora_rank=17))
+
+
 def test_sentence_transformers_gives_the_same_vectors(base: Path, graph: KnowledgeGraph, tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     tune(graph, tmp_path / "tuned", options(base))

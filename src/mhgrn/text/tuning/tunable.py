@@ -44,8 +44,8 @@ class Tunable:
         base: The name or folder of the encoder, which an adapter stores.
         seed: Of the first factor of a LoRA, and of the head that scores pairs.
         keeps_untuned: Keep the encoder before tuning for :meth:`untuned`.
-        layers: The linear layers that a LoRA changes: query, key and value of the attention, or all.
-        rank: Of a LoRA.
+        lora_layers: The linear layers that a LoRA changes: query, key and value of the attention, or all.
+        lora_rank: The rank of a LoRA.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Tunable:
         encoder: TextEncoder,
         part: Part,
         base: str,
-        seed: int = 0,
-        keeps_untuned: bool = False,
-        layers: LoraLayers = "attention",
-        rank: int = 16,
+        seed: int,
+        keeps_untuned: bool,
+        lora_layers: LoraLayers,
+        lora_rank: int,
     ) -> None:
         self.encoder, self.part, self.base = encoder, part, base
         self.files = encoder.files
@@ -69,7 +69,7 @@ class Tunable:
             uses_pooler = encoder.pooling == "pooler"
             trained = {name: p for name, p in encoder.model.named_parameters() if not name.startswith("pooler.") or uses_pooler}
         elif part == "lora":
-            trained = self._add_lora(layers, rank)
+            trained = self._add_lora(lora_layers, lora_rank)
         else:
             self._untuned, encoder.model = encoder.model, MappedModel(encoder.model, torch.eye(encoder.width))
             trained = {"weight": encoder.model.weight}
@@ -183,6 +183,8 @@ class Tunable:
             linear = next((list(names) for names in ATTENTION if last.issuperset(names)), [])
         if not linear:
             raise UserError(f"{self.base} has no {LAYERS[layers]} that a LoRA fits; use a linear map.")
+        if rank > self.encoder.width:
+            raise UserError(f"a LoRA of rank {rank:,} is larger than the layers of {self.base}; use at most {self.encoder.width}.")
         try:
             config = LoraConfig(r=rank, lora_alpha=LORA_SCALE * rank, target_modules=linear, bias="none")
             self._peft: Any = get_peft_model(model, config)

@@ -111,6 +111,8 @@ class TuneOptions:
         for name, is_wrong in wrong.items():
             if is_wrong:
                 raise UserError(f"{name} is {getattr(self, name)}, which is not possible.")
+        if self.train != "lora" and (self.lora_layers, self.lora_rank) != (TuneOptions.lora_layers, TuneOptions.lora_rank):
+            raise UserError("lora_layers and lora_rank need train=lora (--train lora).")
 
     @property
     def rate(self) -> float:
@@ -187,8 +189,15 @@ def tune(
             "pooling": encoder.pooling,
         }
         places = {"encoder": base, "base": relative_place(encoder.folder, folder) if encoder.folder is not None else None}
-        lora = (options.lora_layers, options.lora_rank)
-        tunable = Tunable(encoder, options.train, base, options.pairs.seed, options.distill > 0, *lora)
+        tunable = Tunable(
+            encoder,
+            options.train,
+            base,
+            options.pairs.seed,
+            keeps_untuned=options.distill > 0,
+            lora_layers=options.lora_layers,
+            lora_rank=options.lora_rank,
+        )
         return _Tuning(tunable, pairs, labeled, options, about, folder, places).run(measure, force)
 
 
